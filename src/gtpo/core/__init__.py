@@ -1,0 +1,1 @@
+"""The method, in torch alone: no I/O, no logging, no global state."""

@@ -1,0 +1,114 @@
+"""Entropy control: the mean entropy of a completion, the filter and the penalty that rest on it.
+
+Entropies are in nats, over the full vocabulary, of the policy at the sampling temperature, without gradient.
+"""
+
+import math
+from typing import Literal, get_args
+
+import torch
+
+from gtpo.core.groups import advantage_sign, group_sum
+from gtpo.core.types import RowBools, RowFloats, RowInts, TokenFloats, TokenMask
+from gtpo.errors import ConfigError, require_choice
+
+EntropyFilter = Literal["auto", "all", "negative", "off"]
+LN2 = math.log(2)
+
+
+def completion_entropy(token_entropy: TokenFloats, loss_mask: TokenMask) -> RowFloats:
+    """⟨H⟩_i, the mean entropy over the trained tokens of each completion; 0 for an empty one.
+
+    >>> completion_entropy(torch.tensor([[0.2, 0.4, 9.0], [1.0, 1.0, 1.0]]), torch.tensor([[1, 1, 0], [0, 0, 0]]))
+    tensor([0.3000, 0.0000])
+    """
+    trained = loss_mask.bool()
+    token_entropy = token_entropy.detach()
+    if token_entropy.dtype in (torch.float16, torch.bfloat16):
+        token_entropy = token_entropy.float()
+    total = torch.where(trained, token_entropy, torch.zeros_like(token_entropy)).sum(1)
+    return total / trained.sum(1).clamp(min=1)
+
+
+def entropy_filter(
+    entropy: RowFloats,
+    advantages: RowFloats,
+    *,
+    initial_entropy: float | None,
+    threshold: float = LN2,
+    mode: EntropyFilter = "auto",
+) -> RowBools:
+    """δ_i: True where a completion is kept, False where its entropy takes it out of the update.
+
+        auto:     δ_i = 1 if ⟨H⟩_ini > threshold, else [⟨H⟩_i ≤ threshold]
+        all:      δ_i = [⟨H⟩_i ≤ threshold]
+        negative: the same for A_i < 0 only;   off: δ_i = 1
+
+    A completion at the threshold is kept. Only `auto` reads ⟨H⟩_ini: a policy that starts out broad is not filtered.
+
+    Why ln 2: H ≥ −ln max p at each position, so a mean below ln 2 guarantees that the geometric mean of the top
+    probabilities exceeds 1/2. It does not say that every position has a majority token, and the converse fails.
+
+    >>> entropy, advantages = torch.tensor([0.3, 0.9]), torch.tensor([1.0, -1.0])
+    >>> entropy_filter(entropy, advantages, initial_entropy=0.4)
+    tensor([ True, False])
+    >>> entropy_filter(entropy, advantages, initial_entropy=0.8)
+    tensor([True, True])
+    """
+    require_choice("entropy_filter", mode, get_args(EntropyFilter))
+    confident = entropy <= threshold
+    everything = torch.ones_like(confident)
+    if mode == "off":
+        return everything
+    if mode == "all":
+        return confident
+    if mode == "negative":
+        return confident | (advantage_sign(advantages) >= 0)
+    if initial_entropy is None:
+        raise ConfigError(
+            "entropy_filter='auto' decides by the entropy of the initial policy, and initial_entropy is None. "
+            "Pass the measured value, or choose entropy_filter='all', 'negative' or 'off'."
+        )
+    return everything if initial_entropy > threshold else confident
+
+
+def entropy_penalty(
+    entropy: RowFloats,
+    advantages: RowFloats,
+    group_ids: RowInts,
+    valid: RowBools,
+    *,
+    coefficient: float,
+    center: bool,
+) -> RowFloats:
+    """γ⟨H⟩_i, to be subtracted from A_i.
+
+    Centred, it is γ(⟨H⟩_i − mean over the valid rows of the group), and 0 in tied groups: it then adds no common push,
+    and a group whose answers are all equally good stays still.
+
+    >>> entropy, group = torch.tensor([0.2, 0.4]), torch.tensor([0, 0])
+    >>> ok, apart = torch.tensor([True, True]), torch.tensor([1.0, -1.0])
+    >>> entropy_penalty(entropy, apart, group, ok, coefficient=0.1, center=False)
+    tensor([0.0200, 0.0400])
+    >>> entropy_penalty(entropy, apart, group, ok, coefficient=0.1, center=True)
+    tensor([-0.0100,  0.0100])
+    """
+    if coefficient == 0.0:
+        return torch.zeros_like(entropy)
+    if not center:
+        return coefficient * entropy
+    counted = valid.to(entropy.dtype)
+    measured = torch.where(valid, entropy, torch.zeros_like(entropy))
+    mean = group_sum(measured, group_ids) / group_sum(counted, group_ids).clamp(min=1)
+    return torch.where(
+        is_tied(advantages, group_ids, valid), torch.zeros_like(entropy), coefficient * (entropy - mean)
+    )
+
+
+def is_tied(advantages: RowFloats, group_ids: RowInts, valid: RowBools) -> RowBools:
+    """True on every row of a group in which no completion is better or worse than another.
+
+    >>> is_tied(torch.tensor([0.0, 0.0, 1.0, -1.0]), torch.tensor([0, 0, 1, 1]), torch.ones(4, dtype=torch.bool))
+    tensor([ True,  True, False, False])
+    """
+    return group_sum(advantage_sign(advantages, valid).abs(), group_ids) == 0

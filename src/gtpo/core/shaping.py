@@ -1,0 +1,140 @@
+"""GTPO on one screen: a pure function from groups of completions to one advantage per token.
+
+    Ã_it = δ_i (A_i − γ⟨H⟩_i) λ_it
+
+A host (TRL, verl, your own loop) brings token ids, masks, group membership, advantages and token entropies, and feeds
+Ã to the loss of GRPO: mean over the tokens of a completion, then mean over completions. Source: arXiv:2508.03772.
+"""
+
+import dataclasses
+import math
+from typing import get_args
+
+import torch
+
+from gtpo.core.conflicts import Edges, Match, conflict_runs
+from gtpo.core.entropy import LN2, EntropyFilter, completion_entropy, entropy_filter, entropy_penalty, is_tied
+from gtpo.core.groups import group_sum
+from gtpo.core.types import RowBools, RowFloats, RowInts, TokenBools, TokenFloats, TokenIds, TokenMask
+from gtpo.errors import require, require_choice
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapingConfig:
+    """The knobs of the method, with the paper's values.
+
+    >>> ShapingConfig(conflict_positive_weight=1.0).conflict_negative_weight  # protect, do not amplify
+    0.0
+    """
+
+    conflict_edges: Edges = "both"
+    conflict_match: Match = "position"
+    conflict_positive_weight: float = 2.0  # λ on the conflict tokens of good completions
+    conflict_negative_weight: float = 0.0  # λ on the conflict tokens of bad completions
+    entropy_filter: EntropyFilter = "auto"
+    entropy_threshold: float = LN2
+    entropy_penalty: float = 0.1  # γ, in units of reward
+    entropy_penalty_center: bool = False
+
+    def __post_init__(self) -> None:
+        require_choice("conflict_edges", self.conflict_edges, get_args(Edges))
+        require_choice("conflict_match", self.conflict_match, get_args(Match))
+        require_choice("entropy_filter", self.entropy_filter, get_args(EntropyFilter))
+        positive, negative = self.conflict_positive_weight, self.conflict_negative_weight
+        require(0 <= positive < math.inf, "conflict_positive_weight", positive, "a finite number ≥ 0")
+        require(0 <= negative <= 1, "conflict_negative_weight", negative, "a number between 0 and 1")
+        threshold, penalty = self.entropy_threshold, self.entropy_penalty
+        require(threshold > 0, "entropy_threshold", threshold, "a number > 0, in nats (the paper's is ln 2)")
+        require(0 <= penalty < math.inf, "entropy_penalty", penalty, "a finite number ≥ 0, in units of reward")
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapedAdvantages:
+    """What came out, and what is needed to say why."""
+
+    advantages: TokenFloats  # Ã, 0 wherever nothing is trained
+    token_weight: TokenFloats  # λ, 0 wherever nothing is trained
+    prefix_mask: TokenBools  # conflicts counted from the first token
+    suffix_mask: TokenBools  # conflicts counted from the last token backwards
+    kept: RowBools  # δ; an invalid row is not kept
+    entropy: RowFloats  # ⟨H⟩
+    push: RowFloats  # A − γ⟨H⟩, before δ and λ; 0 on invalid rows
+    trained: TokenBools  # which tokens the loss is taken over, |o_i| of them
+    valid: RowBools
+    tied: RowBools  # the row's group has no better and no worse completion
+    group_size: RowFloats  # valid rows in the row's group
+
+    def rows(self, index: slice) -> "ShapedAdvantages":
+        """The same for some of the rows: a process keeps its own part of a group that it shares with others."""
+        parts = {field.name: getattr(self, field.name)[index] for field in dataclasses.fields(self)}
+        return ShapedAdvantages(**parts)
+
+
+def shape_advantages(
+    completion_ids: TokenIds,
+    completion_mask: TokenMask,
+    advantages: RowFloats,
+    token_entropy: TokenFloats,
+    group_ids: RowInts,
+    *,
+    initial_entropy: float | None,
+    loss_mask: TokenMask | None = None,
+    valid: RowBools | None = None,
+    config: ShapingConfig = ShapingConfig(),  # noqa: B008 (frozen)
+) -> ShapedAdvantages:
+    """Ã_it = δ_i (A_i − γ⟨H⟩_i) λ_it, for all groups at once.
+
+    `advantages` is A_i = R_i − mean of the group's R, not divided by a standard deviation. `completion_mask` says what
+    belongs to a completion and aligns it; `loss_mask` (default: the same) which of its tokens are trained. Tool output
+    keeps its place in the alignment and gets no weight. Rows that are not `valid` (default: all are) do not move and
+    take no part in any mean. Groups may be ragged and their rows in any order. λ is one number per token: a token that
+    is in both runs is one conflict.
+
+    Two completions that share their first token; the bad one is not pushed there, the good one twice as hard:
+
+    >>> ids = torch.tensor([[5, 6, 7], [5, 8, 4]])
+    >>> ones = torch.ones(2, 3, dtype=torch.int64)
+    >>> shaped = shape_advantages(ids, ones, torch.tensor([1.0, -1.0]), torch.full((2, 3), 0.5), torch.tensor([0, 0]),
+    ...                           initial_entropy=0.5)
+    >>> shaped.token_weight
+    tensor([[2., 1., 1.],
+            [0., 1., 1.]])
+    >>> shaped.advantages
+    tensor([[ 1.9000,  0.9500,  0.9500],
+            [-0.0000, -1.0500, -1.0500]])
+    """
+    trained = completion_mask.bool() if loss_mask is None else completion_mask.bool() & loss_mask.bool()
+    valid = torch.ones_like(group_ids, dtype=torch.bool) if valid is None else valid
+    zero = torch.zeros_like(advantages)
+    advantages = torch.where(valid, advantages.detach(), zero)
+
+    entropy = completion_entropy(token_entropy, trained)
+    prefix, suffix = conflict_runs(
+        completion_ids, completion_mask, advantages, group_ids,
+        edges=config.conflict_edges, match=config.conflict_match, valid=valid,
+    )  # fmt: skip
+    kept = valid & entropy_filter(
+        entropy, advantages,
+        initial_entropy=initial_entropy, threshold=config.entropy_threshold, mode=config.entropy_filter,
+    )  # fmt: skip
+    penalty = entropy_penalty(
+        entropy, advantages, group_ids, valid,
+        coefficient=config.entropy_penalty, center=config.entropy_penalty_center,
+    )  # fmt: skip
+
+    push = torch.where(valid, advantages - penalty.to(advantages.dtype), zero)
+    conflict_weight = torch.where(advantages > 0, config.conflict_positive_weight, config.conflict_negative_weight)
+    token_weight = torch.where(prefix | suffix, conflict_weight.unsqueeze(1), 1.0).to(push.dtype) * trained
+    return ShapedAdvantages(
+        advantages=torch.where(kept, push, zero).unsqueeze(1) * token_weight,
+        token_weight=token_weight,
+        prefix_mask=prefix,
+        suffix_mask=suffix,
+        kept=kept,
+        entropy=entropy,
+        push=push,
+        trained=trained,
+        valid=valid,
+        tied=is_tied(advantages, group_ids, valid),
+        group_size=group_sum(valid.to(advantages.dtype), group_ids),
+    )

@@ -1,0 +1,34 @@
+"""The exceptions of the package, shallow on purpose: each says what the caller can do about it.
+
+GTPOError
+├── ConfigError (ValueError)        a setting is wrong or does not fit the method: change the setting
+├── DataError (ValueError)          an input is malformed: mend the input
+└── MissingExtraError (ImportError) an optional dependency is absent: install it
+"""
+
+
+class GTPOError(Exception):
+    """Base of everything that gtpo raises on purpose."""
+
+
+class ConfigError(GTPOError, ValueError):
+    """A setting is out of range, or asks for something that GTPO cannot do."""
+
+
+class DataError(GTPOError, ValueError):
+    """A tensor, a row or a file does not have the form that it must have."""
+
+
+class MissingExtraError(GTPOError, ImportError):
+    """An optional dependency is not installed; the message names the pip command."""
+
+
+def require(is_right: bool, name: str, value: object, expected: str) -> None:
+    """Raise ConfigError unless the setting `name` is what it must be."""
+    if not is_right:
+        raise ConfigError(f"{name} must be {expected}, got {value!r}.")
+
+
+def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise ConfigError unless the setting `name` is one of `choices`."""
+    require(value in choices, name, value, f"one of {', '.join(map(repr, choices))}")
