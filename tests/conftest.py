@@ -1,0 +1,29 @@
+"""Everything the tests need of a language model, made locally from a seed: no hub, no download."""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+import jaxtyping
+import pytest
+import torch
+from tiny import save_tiny_model
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a randomly initialised two-layer Llama over 64 words."""
+    folder = tmp_path_factory.mktemp("tiny")
+    save_tiny_model(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def unchecked_types():
+    """As users run it: without the type checker that otherwise speaks before our own errors do."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,113 @@
+"""Conflict runs against the loops of tests/oracle."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from core.rollouts import groups, tensors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import paper
+
+import gtpo
+
+EDGES = st.sampled_from(["both", "prefix", "suffix", "none"])
+MATCH = st.sampled_from(["position", "prefix"])
+
+
+def found(batch, edges="both", match="position", **layout):
+    (ids, mask, advantages, _, group_ids), masks = tensors(batch, **layout)
+    flags = gtpo.conflict_mask(ids, mask, advantages, group_ids, edges=edges, match=match, valid=masks["valid"])
+    assert not flags[~mask.bool()].any()
+    return [row[: len(c.tokens)].tolist() for row, c in zip(flags, batch, strict=True)]
+
+
+@settings(max_examples=2000, deadline=None)
+@given(groups(), EDGES, MATCH)
+def test_equals_the_paper_in_plain_loops(batch, edges, match):
+    assert found(batch, edges, match) == [paper.conflicts(batch, c, edges, match) for c in batch]
+
+
+@settings(max_examples=300, deadline=None)
+@given(groups(), MATCH, st.integers(1, 5))
+def test_padding_and_integer_type_change_nothing(batch, match, extra):
+    assert found(batch, match=match, extra_padding=extra, ids_dtype=torch.int32) == found(batch, match=match)
+
+
+@settings(max_examples=300, deadline=None)
+@given(groups(), MATCH, st.randoms())
+def test_row_order_changes_nothing(batch, match, random):
+    order = list(range(len(batch)))
+    random.shuffle(order)
+    assert found([batch[i] for i in order], match=match) == [found(batch, match=match)[i] for i in order]
+
+
+@settings(max_examples=300, deadline=None)
+@given(groups())
+def test_a_run_shared_with_one_completion_is_also_a_run_by_position(batch):
+    by_prefix, by_position = found(batch, match="prefix"), found(batch, match="position")
+    assert all(
+        p or not q for row, other in zip(by_position, by_prefix, strict=True) for p, q in zip(row, other, strict=True)
+    )
+
+
+def test_position_runs_on_across_completions_and_prefix_does_not():
+    good = paper.Completion([1, 2, 3], 1.0, 0)
+    first, second = paper.Completion([1, 9, 9], -1.0, 0), paper.Completion([8, 2, 8], -1.0, 0)
+    assert found([good, first, second], "prefix", "position")[0] == [True, True, False]
+    assert found([good, first, second], "prefix", "prefix")[0] == [True, False, False]
+
+
+def test_a_group_too_large_for_one_piece_is_searched_in_pieces(monkeypatch):
+    torch.manual_seed(0)
+    ids, advantages = torch.randint(0, 2, (24, 6)), torch.tensor([1.0, -1.0] * 12)
+    arguments = (ids, torch.ones_like(ids), advantages, torch.zeros(24, dtype=torch.int64))
+    whole = {match: gtpo.conflict_mask(*arguments, match=match) for match in ("position", "prefix")}
+    assert whole["position"].any()
+    monkeypatch.setattr("gtpo.core.conflicts._CHUNK_ELEMENTS", 20)
+    for match, expected in whole.items():
+        assert gtpo.conflict_mask(*arguments, match=match).equal(expected)
+
+
+def test_no_rows_and_no_tokens_are_fine():
+    for shape in ((0, 4), (3, 0)):
+        ids = torch.zeros(shape, dtype=torch.int64)
+        assert gtpo.conflict_mask(ids, ids, torch.ones(shape[0]), ids.new_zeros(shape[0])).shape == shape
+
+
+def test_a_mask_with_holes_is_refused():
+    ids = torch.zeros(1, 3, dtype=torch.int64)
+    with pytest.raises(gtpo.DataError, match="padded on the right"):
+        gtpo.conflict_mask(ids, torch.tensor([[1, 0, 1]]), torch.ones(1), torch.zeros(1, dtype=torch.int64))
+
+
+@pytest.mark.usefixtures("unchecked_types")
+@pytest.mark.parametrize(("knob", "value"), [("edges", "middle"), ("match", "fuzzy")])
+def test_an_unknown_choice_is_refused_by_name(knob, value):
+    ids = torch.zeros(1, 1, dtype=torch.int64)
+    with pytest.raises(gtpo.ConfigError, match=f"conflict_{knob} must be one of .*{value}"):
+        gtpo.conflict_mask(ids, ids, torch.ones(1), torch.zeros(1, dtype=torch.int64), **{knob: value})
+
+
+PEAK = """
+import resource, sys, torch, gtpo
+torch.set_num_threads(1)
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def batch(groups, size, tokens):
+    ids = torch.randint(0, 50_000, (groups * size, tokens))
+    ids[:, :tokens // 2] = 7
+    group_ids = torch.arange(groups).repeat_interleave(size)
+    return ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([1.0, -1.0]).repeat(groups * size // 2), group_ids
+gtpo.conflict_mask(*batch(2, 2, 8), match=sys.argv[1])
+large = batch(32, 16, 4096)
+before = peak()
+gtpo.conflict_mask(*large, match=sys.argv[1])
+sys.stdout.write(str(peak() - before))
+"""
+
+
+@pytest.mark.parametrize("match", ["position", "prefix"])
+def test_32_groups_of_16_by_4096_tokens_need_at_most_200_mb(match):
+    done = subprocess.run([sys.executable, "-c", PEAK, match], capture_output=True, text=True, check=True, timeout=120)
+    assert float(done.stdout) <= 200

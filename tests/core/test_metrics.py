@@ -1,0 +1,88 @@
+"""Logged numbers against counts made by hand, and one process against many."""
+
+import pytest
+import torch
+from core.rollouts import groups, tensors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import paper
+
+import gtpo
+from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
+from gtpo.core.metrics import metric_totals, metrics
+
+
+def shape(batch, initial_entropy=0.5, **knobs):
+    positional, masks = tensors(batch)
+    return gtpo.shape_advantages(
+        *positional, initial_entropy=initial_entropy, config=gtpo.ShapingConfig(**knobs), **masks
+    )
+
+
+def logged(shaped):
+    return metrics(metric_totals(shaped).unsqueeze(0))
+
+
+def test_every_number_of_a_small_batch():
+    batch = [
+        paper.Completion([1, 2, 3, 9], 1.0, 0, [0.2] * 4),
+        paper.Completion([1, 5, 9], -1.0, 0, [0.4] * 3),
+        paper.Completion([1, 6, 9], -1.0, 0, [1.4] * 3),  # filtered
+        paper.Completion([7], 0.0, 1, [0.6]),
+        paper.Completion([7], 0.0, 1, [0.6]),
+        paper.Completion([], 0.0, 2, []),
+        paper.Completion([7], 5.0, 2, [9.0], valid=False),
+    ]
+    push = [1 - 0.02, 1 + 0.04, 1 + 0.14, 0.06, 0.06]
+    assert logged(shape(batch)) == pytest.approx(
+        {
+            "gtpo/entropy_mean": (0.2 + 0.4 + 1.4 + 0.6 + 0.6) / 5,
+            "gtpo/entropy_max": 1.4,
+            "gtpo/frac_kept": 5 / 6,
+            "gtpo/fully_filtered": 0.0,
+            "gtpo/frac_conflict": 6 / 12,
+            "gtpo/frac_conflict_prefix": 3 / 12,
+            "gtpo/frac_conflict_suffix": 3 / 12,
+            "gtpo/num_tokens_skipped": 2,
+            "gtpo/num_tokens_amplified": 2,
+            "gtpo/frac_push_removed": (push[1] * 2 / 3 + push[2]) / sum(push),
+            "gtpo/frac_push_added": push[0] * 2 / 4 / sum(push),
+            "gtpo/frac_tied_groups": 2 / 3,
+        },
+        rel=1e-5,
+    )
+
+
+def test_a_batch_without_a_kept_completion_says_so():
+    batch = [paper.Completion([1], a, 0, [1.0]) for a in (1.0, -1.0)]
+    assert logged(shape(batch))["gtpo/fully_filtered"] == 1.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(groups(), st.integers(1, 3))
+def test_many_processes_log_what_one_would(batch, size):
+    whole = shape(batch)
+    parts = [metric_totals(whole.rows(slice(i, i + size))) for i in range(0, len(batch), size)]
+    assert metrics(torch.stack(parts)) == pytest.approx(logged(whole), rel=1e-5, abs=1e-6)
+
+
+def test_no_rows_log_zeros():
+    assert set(logged(shape([paper.Completion([1], 1.0, 0, [0.1])]).rows(slice(0, 0))).values()) == {0.0}
+
+
+def test_the_initial_entropy_is_a_mean_that_freezes_once_enough_prompts_were_seen():
+    initial = InitialEntropy(num_prompts_needed=3)
+    assert initial.value is None
+    counted = torch.tensor([True, True, False, True])
+    batch = entropy_totals(torch.tensor([0.1, 0.3, 50.0, 0.8]), counted, torch.tensor([4, 4, 5, 6]))
+    initial.add(batch[:1].sum(0) + batch[1:].sum(0))  # from two processes that share group 4
+    assert initial.value == pytest.approx(1.2 / 3)
+    assert not initial.is_frozen  # group 5 had nothing to measure
+    initial.add(batch.sum(0))
+    assert initial.is_frozen
+
+
+def test_a_given_initial_entropy_is_not_measured():
+    initial = InitialEntropy(given=0.7)
+    assert initial.is_frozen
+    assert initial.value == 0.7

@@ -1,0 +1,162 @@
+"""Ã against the loops of tests/oracle, and the properties that every host relies on."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from core.rollouts import groups, tensors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import paper
+
+import gtpo
+
+KNOBS = st.fixed_dictionaries(
+    {
+        "conflict_edges": st.sampled_from(["both", "prefix", "suffix", "none"]),
+        "conflict_match": st.sampled_from(["position", "prefix"]),
+        "conflict_positive_weight": st.sampled_from([0.0, 1.0, 2.0]),
+        "conflict_negative_weight": st.sampled_from([0.0, 0.5, 1.0]),
+        "entropy_filter": st.sampled_from(["auto", "all", "negative", "off"]),
+        "entropy_threshold": st.sampled_from([math.log(2), 0.3, 1.05]),
+        "entropy_penalty": st.sampled_from([0.0, 0.1, 1.0]),
+        "entropy_penalty_center": st.booleans(),
+    }
+)
+ORACLE_NAMES = {
+    "conflict_edges": "edges",
+    "conflict_match": "match",
+    "conflict_positive_weight": "positive",
+    "conflict_negative_weight": "negative",
+    "entropy_filter": "filter_mode",
+    "entropy_threshold": "threshold",
+    "entropy_penalty": "gamma",
+    "entropy_penalty_center": "center",
+}
+
+
+def shape(batch, initial_entropy=0.5, layout=None, **knobs):
+    positional, masks = tensors(batch, **(layout or {}))
+    return gtpo.shape_advantages(
+        *positional, initial_entropy=initial_entropy, config=gtpo.ShapingConfig(**knobs), **masks
+    )
+
+
+@settings(max_examples=2000, deadline=None)
+@given(groups(), KNOBS, st.sampled_from([0.2, 0.9]))
+def test_equals_the_paper_in_plain_loops(batch, knobs, initial_entropy):
+    result = shape(batch, initial_entropy, **knobs)
+    loops = {ORACLE_NAMES[name]: value for name, value in knobs.items()}
+    for row, completion in enumerate(batch):
+        expected = paper.shaped(batch, completion, initial_entropy=initial_entropy, **loops)
+        got = result.advantages[row]
+        assert got[: len(expected)].tolist() == pytest.approx(expected, abs=1e-6)
+        assert not got[len(expected) :].any()
+        assert result.entropy[row].item() == pytest.approx(paper.mean_entropy(completion), abs=1e-6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(groups(), KNOBS, st.integers(1, 4))
+def test_padding_and_integer_type_change_nothing(batch, knobs, extra):
+    wide = shape(batch, layout={"extra_padding": extra, "ids_dtype": torch.int32}, **knobs)
+    narrow = shape(batch, **knobs)
+    assert wide.advantages[:, : narrow.advantages.shape[1]].allclose(narrow.advantages, atol=1e-6)
+    assert wide.kept.equal(narrow.kept)
+
+
+@settings(max_examples=300, deadline=None)
+@given(groups(), KNOBS, st.randoms())
+def test_row_order_changes_nothing(batch, knobs, random):
+    order = list(range(len(batch)))
+    random.shuffle(order)
+    shuffled = shape([batch[i] for i in order], **knobs)
+    for field in dataclasses.fields(gtpo.ShapedAdvantages):
+        there, here = getattr(shuffled, field.name), getattr(shape(batch, **knobs), field.name)
+        assert there.float().allclose(here[torch.tensor(order)].float(), atol=1e-6), field.name
+
+
+@settings(max_examples=200, deadline=None)
+@given(groups())
+def test_neutral_settings_give_back_grpo_bit_for_bit(batch):
+    neutral = {"conflict_positive_weight": 1.0, "conflict_negative_weight": 1.0, "entropy_penalty": 0.0}
+    result = shape(batch, entropy_filter="off", **neutral)
+    for row, completion in enumerate(batch):
+        advantage = torch.tensor(completion.advantage if completion.valid else 0.0)
+        trained = torch.tensor([completion.is_trained(t) for t in range(len(completion.tokens))], dtype=torch.bool)
+        assert result.advantages[row, : len(trained)][trained].equal(advantage.expand(int(trained.sum())))
+
+
+def test_a_token_in_both_runs_is_one_conflict():
+    same = [paper.Completion([4, 5], a, 0, [0.1, 0.1]) for a in (1.0, -1.0)]
+    assert shape(same).token_weight.tolist() == [[2.0, 2.0], [0.0, 0.0]]
+
+
+def test_tool_output_carries_a_run_on_and_gets_no_weight():
+    good = paper.Completion([1, 2, 3, 4], 1.0, 0, [0.1] * 4, [True, False, True, True])
+    bad = paper.Completion([1, 2, 3, 9], -1.0, 0, [0.1] * 4, [True, False, True, True])
+    result = shape([good, bad])
+    assert result.prefix_mask[0].tolist() == [True, True, True, False]
+    assert result.token_weight[0].tolist() == [2.0, 0.0, 2.0, 1.0]
+
+
+def test_an_invalid_row_may_hold_anything_and_moves_nothing():
+    batch = [paper.Completion([1, 2], a, 0, [0.3, 0.3]) for a in (1.0, -1.0)]
+    broken = paper.Completion([1, 2], math.nan, 0, [math.nan, math.nan], valid=False)
+    with_it, without = shape([*batch, broken], entropy_penalty_center=True), shape(batch, entropy_penalty_center=True)
+    assert with_it.advantages[:2].equal(without.advantages)
+    assert with_it.advantages[2].tolist() == [0.0, 0.0]
+    assert not with_it.kept[2]
+
+
+def test_a_completion_whose_entropy_is_not_a_number_is_filtered():
+    batch = [paper.Completion([1], 1.0, 0, [math.nan]), paper.Completion([2], -1.0, 0, [0.1])]
+    result = shape(batch)
+    assert result.kept.tolist() == [False, True]
+    assert result.advantages.isfinite().all()
+
+
+def test_half_precision_entropies_are_averaged_in_single():
+    token_entropy = torch.full((1, 3000), 0.1, dtype=torch.bfloat16)
+    entropy = gtpo.completion_entropy(token_entropy, torch.ones(1, 3000, dtype=torch.bool))
+    assert entropy.item() == pytest.approx(token_entropy[0, 0].item(), rel=1e-5)
+
+
+def test_nothing_here_has_a_gradient():
+    positional, masks = tensors([paper.Completion([1], a, 0, [0.3]) for a in (1.0, -1.0)])
+    ids, mask, advantages, entropy, group_ids = positional
+    result = gtpo.shape_advantages(
+        ids, mask, advantages.requires_grad_(), entropy.requires_grad_(), group_ids, initial_entropy=0.1, **masks
+    )
+    assert not result.advantages.requires_grad
+
+
+@pytest.mark.usefixtures("unchecked_types")
+@pytest.mark.parametrize(
+    ("knob", "value"),
+    [
+        ("conflict_edges", "middle"),
+        ("conflict_match", "fuzzy"),
+        ("conflict_positive_weight", -1.0),
+        ("conflict_negative_weight", 1.5),
+        ("entropy_filter", "on"),
+        ("entropy_threshold", 0.0),
+        ("entropy_penalty", -0.1),
+        ("entropy_penalty", math.nan),
+    ],
+)
+def test_a_wrong_knob_is_refused_by_name_and_value(knob, value):
+    with pytest.raises(gtpo.ConfigError, match=f"{knob} must be .*got {value!r}"):
+        gtpo.ShapingConfig(**{knob: value})
+
+
+def test_the_auto_filter_without_an_initial_entropy_is_refused():
+    with pytest.raises(gtpo.ConfigError, match="initial_entropy is None"):
+        shape([paper.Completion([1], 1.0, 0, [0.1])], initial_entropy=None)
+
+
+def test_other_filters_need_no_initial_entropy():
+    batch = [paper.Completion([1], a, 0, [1.0]) for a in (1.0, -1.0)]
+    assert shape(batch, None, entropy_filter="negative").kept.tolist() == [True, False]
+    assert shape(batch, None, entropy_filter="all").kept.tolist() == [False, False]
+    assert shape(batch, None, entropy_filter="off").kept.tolist() == [True, True]

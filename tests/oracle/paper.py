@@ -1,0 +1,110 @@
+"""The paper in plain Python loops over lists. Slow, obvious, and independent of the code under test."""
+
+import math
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Completion:
+    tokens: list[int]
+    advantage: float
+    group: int
+    entropies: list[float] = field(default_factory=list)
+    trained: list[bool] = field(default_factory=list)  # empty means all
+    valid: bool = True
+
+    def is_trained(self, t: int) -> bool:
+        return not self.trained or self.trained[t]
+
+
+def sign(completion: Completion) -> int:
+    if not completion.valid or abs(completion.advantage) <= 1e-5:
+        return 0
+    return 1 if completion.advantage > 0 else -1
+
+
+def opponents(batch: list[Completion], me: Completion) -> list[Completion]:
+    return [other for other in batch if other.group == me.group and sign(other) * sign(me) < 0]
+
+
+def prefix_run(batch: list[Completion], me: Completion, match: str) -> int:
+    """How many tokens from the start are conflicts."""
+    others = opponents(batch, me)
+    if match == "position":
+        for t, token in enumerate(me.tokens):
+            if not any(t < len(o.tokens) and o.tokens[t] == token for o in others):
+                return t
+        return len(me.tokens)
+    best = 0
+    for other in others:
+        shared = 0
+        while shared < min(len(me.tokens), len(other.tokens)) and me.tokens[shared] == other.tokens[shared]:
+            shared += 1
+        best = max(best, shared)
+    return best
+
+
+def suffix_run(batch: list[Completion], me: Completion, match: str) -> int:
+    """The same from the end: turn every completion around."""
+
+    def turned(c: Completion) -> Completion:
+        return Completion(c.tokens[::-1], c.advantage, c.group, valid=c.valid)
+
+    return prefix_run([turned(c) for c in batch], turned(me), match)
+
+
+def conflicts(batch: list[Completion], me: Completion, edges: str, match: str) -> list[bool]:
+    length = len(me.tokens)
+    flags = [False] * length
+    if edges in ("both", "prefix"):
+        for t in range(prefix_run(batch, me, match)):
+            flags[t] = True
+    if edges in ("both", "suffix"):
+        for back in range(suffix_run(batch, me, match)):
+            flags[length - 1 - back] = True
+    return flags
+
+
+def mean_entropy(me: Completion) -> float:
+    kept = [h for t, h in enumerate(me.entropies) if me.is_trained(t)]
+    return sum(kept) / len(kept) if kept else 0.0
+
+
+def is_kept(me: Completion, mode: str, threshold: float, initial_entropy: float) -> bool:
+    if mode == "off" or (mode == "auto" and initial_entropy > threshold):
+        return True
+    if mode == "negative" and sign(me) >= 0:
+        return True
+    return mean_entropy(me) <= threshold
+
+
+def penalty(batch: list[Completion], me: Completion, gamma: float, center: bool) -> float:
+    if not center:
+        return gamma * mean_entropy(me)
+    group = [c for c in batch if c.group == me.group and c.valid]
+    if all(sign(c) == 0 for c in group):
+        return 0.0
+    return gamma * (mean_entropy(me) - sum(mean_entropy(c) for c in group) / max(1, len(group)))
+
+
+def shaped(
+    batch: list[Completion],
+    me: Completion,
+    *,
+    initial_entropy: float,
+    edges: str = "both",
+    match: str = "position",
+    positive: float = 2.0,
+    negative: float = 0.0,
+    filter_mode: str = "auto",
+    threshold: float = math.log(2),
+    gamma: float = 0.1,
+    center: bool = False,
+) -> list[float]:
+    """Ã of one completion, token by token."""
+    out: list[float] = []
+    for t, in_conflict in enumerate(conflicts(batch, me, edges, match)):
+        weight = (positive if me.advantage > 0 else negative) if in_conflict else 1.0
+        moves = me.valid and me.is_trained(t) and is_kept(me, filter_mode, threshold, initial_entropy)
+        out.append((me.advantage - penalty(batch, me, gamma, center)) * weight if moves else 0.0)
+    return out
