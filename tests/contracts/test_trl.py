@@ -1,0 +1,198 @@
+"""What we rely on in TRL. When an upgrade breaks one of these, it breaks GTPO."""
+
+import copy
+import inspect
+
+import pytest
+import torch
+from peft import LoraConfig
+from trl import GRPOConfig, GRPOTrainer
+from trl.trainer import grpo_trainer
+
+from gtpo import GTPOConfig, GTPOTrainer
+from gtpo.integrations.trl.config import PROVEN_LOSS_TYPES
+
+from integrations.trl.checked import parity_reward, prompts, settings
+
+NEUTRAL = {
+    "conflict_positive_weight": 1.0,
+    "conflict_negative_weight": 1.0,
+    "entropy_filter": "off",
+    "entropy_penalty": 0.0,
+}
+GRPO = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0, "bf16": False}
+
+
+def plain(tmp_path, **overrides):
+    """Settings without GTPO's knobs."""
+    options = settings(tmp_path, **overrides)
+    return {key: value for key, value in options.items() if key not in ("entropy_threshold", "initial_entropy")}
+
+
+def run(trainer_class, config, model, **kwargs):
+    gradients = []
+
+    class Watched(trainer_class):
+        def training_step(self, *args, **kwds):
+            loss = super().training_step(*args, **kwds)
+            gradients.append({n: p.grad.clone() for n, p in self.model.named_parameters() if p.grad is not None})
+            return loss
+
+    trainer = Watched(model, parity_reward, config, prompts(), **kwargs)
+    trainer.train()
+    return trainer, gradients
+
+
+DROPPED = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.3)
+
+
+@pytest.mark.parametrize(
+    ("options", "kwargs"),
+    [
+        ({}, {}),
+        ({"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4}, {}),
+        ({"num_iterations": 2, "steps_per_generation": 2, "per_device_train_batch_size": 4}, {}),
+        ({"mask_truncated_completions": True}, {}),
+        ({}, {"peft_config": DROPPED}),
+    ],
+    ids=["plain", "accumulation", "reused batches", "masked truncation", "lora with dropout"],
+)
+def test_neutral_gtpo_is_grpo_bit_for_bit(options, kwargs, tiny_model, tmp_path):
+    theirs, their_gradients = run(
+        GRPOTrainer, GRPOConfig(**GRPO, **plain(tmp_path, **options)), tiny_model, **copy.deepcopy(kwargs)
+    )
+    ours, our_gradients = run(
+        GTPOTrainer, GTPOConfig(**NEUTRAL, **plain(tmp_path, **options)), tiny_model, **copy.deepcopy(kwargs)
+    )
+    assert len(our_gradients) == len(their_gradients) >= 4
+    for one, other in zip(our_gradients, their_gradients, strict=True):
+        assert one.keys() == other.keys()
+        assert all(one[name].equal(other[name]) for name in one)
+    for (name, mine), (_, theirs_value) in zip(
+        ours.model.named_parameters(), theirs.model.named_parameters(), strict=True
+    ):
+        assert mine.equal(theirs_value), name
+    timing = {"step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
+    for mine, other in zip(ours.state.log_history, theirs.state.log_history, strict=True):
+        assert {k: v for k, v in mine.items() if k in other and k not in timing} == {
+            k: v for k, v in other.items() if k not in timing
+        }
+        assert all(key.startswith("gtpo/") for key in mine.keys() - other.keys())
+
+
+LOSS_OPTIONS = [{"loss_type": loss_type} for loss_type in PROVEN_LOSS_TYPES] + [
+    {"importance_sampling_level": "sequence"},
+    {"delta": 1.5},
+    {"top_entropy_quantile": 0.5},
+]
+
+
+@pytest.mark.parametrize("options", LOSS_OPTIONS, ids=str)
+def test_a_constant_row_of_advantages_is_the_one_advantage(options, tiny_model, tmp_path):
+    config = GRPOConfig(**{**GRPO, **plain(tmp_path, **options)})
+    trainer = GRPOTrainer(tiny_model, parity_reward, config, prompts())
+    torch.manual_seed(0)
+    mask = (torch.arange(5) < torch.tensor([[5], [3], [1], [4]])).long()
+    ids = torch.randint(3, 60, (4, 5))
+    batch = {
+        "prompt_ids": torch.randint(3, 60, (4, 3)),
+        "prompt_mask": torch.ones(4, 3, dtype=torch.int64),
+        "completion_ids": ids,
+        "completion_mask": mask,
+        "advantages": torch.tensor([1.0, -0.5, 0.25, -2.0]),
+        "old_per_token_logps": torch.randn(4, 5) - 4,
+        "num_items_in_batch": mask.sum(),
+    }
+    trainer.current_gradient_accumulation_steps = 1
+
+    def loss_and_gradients(advantages):
+        trainer.model.zero_grad()
+        loss = trainer._compute_loss(trainer.model, {**batch, "advantages": advantages})
+        loss.backward()
+        return loss, [p.grad.clone() for p in trainer.model.parameters()]
+
+    loss, gradients = loss_and_gradients(batch["advantages"])
+    constant_loss, constant_gradients = loss_and_gradients(batch["advantages"].unsqueeze(1).expand(4, 5))
+    assert loss.equal(constant_loss)
+    assert all(a.equal(b) for a, b in zip(gradients, constant_gradients, strict=True))
+    masked_loss, _ = loss_and_gradients(batch["advantages"].unsqueeze(1) * mask)  # as shaping leaves them
+    assert masked_loss.equal(loss)
+    halved_loss, _ = loss_and_gradients(batch["advantages"].unsqueeze(1) * torch.tensor([1.0, 0, 1, 0, 1]))
+    assert not halved_loss.equal(loss)
+
+
+def test_only_these_names_of_the_parent_are_overridden():
+    parents = {name for parent in GTPOTrainer.__mro__[1:] for name in vars(parent)}
+    ours = {name for name in vars(GTPOTrainer) if name in parents and not name.startswith("__")}
+    assert ours == {
+        "_calculate_rewards",
+        "_generate_and_score_completions",
+        "_get_per_token_logps_and_entropies",
+        "_name",
+        "_paper",
+        "_tag_names",
+    }
+    dunders = {"__init__", "__module__", "__doc__", "__annotations__", "__static_attributes__", "__firstlineno__"}
+    assert {name for name in vars(GTPOTrainer) if name.startswith("__")} <= dunders
+
+
+def test_no_method_of_the_parent_is_copied():
+    for name in ("_calculate_rewards", "_generate_and_score_completions", "_get_per_token_logps_and_entropies"):
+        assert f"super().{name}(" in inspect.getsource(getattr(GTPOTrainer, name))
+
+
+@pytest.mark.parametrize("has_old_pass", [False, True])
+def test_trl_scores_the_policy_then_the_reference_then_rewards_then_shuffles(
+    has_old_pass, tiny_model, tmp_path, monkeypatch
+):
+    events = []
+
+    class Watched(GRPOTrainer):
+        def _generate_and_score_completions(self, inputs):
+            events.append("begin")
+            batch = super()._generate_and_score_completions(inputs)
+            events.append("old log-probs in batch" if "old_per_token_logps" in batch else "no old log-probs")
+            assert batch["advantages"].shape == (8,)
+            return batch
+
+        def _get_per_token_logps_and_entropies(self, model, *args, **kwargs):
+            if not torch.is_grad_enabled():
+                lora_is_on = not self.model.base_model.model.model.layers[0].self_attn.q_proj.disable_adapters
+                events.append("policy" if lora_is_on else "reference")
+                assert model is self.model
+            return super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+
+        def _calculate_rewards(self, *args, **kwargs):
+            events.append("rewards")
+            rewards_per_func = super()._calculate_rewards(*args, **kwargs)
+            assert rewards_per_func.shape == (8, 1)
+            return rewards_per_func
+
+    shuffle = grpo_trainer.shuffle_sequence_dict
+
+    def watched_shuffle(batch):
+        events.append("shuffle")
+        return shuffle(batch)
+
+    monkeypatch.setattr(grpo_trainer, "shuffle_sequence_dict", watched_shuffle)
+    options = plain(tmp_path, num_iterations=2 if has_old_pass else 1, max_steps=1)
+    config = GRPOConfig(**{**GRPO, "beta": 0.1, **options})
+    peft_config = LoraConfig(r=4, target_modules=["q_proj"])
+    Watched(tiny_model, parity_reward, config, prompts(), peft_config=peft_config).train()
+    expected = ["begin", "policy", "reference", "rewards", "old log-probs in batch", "shuffle"]
+    if not has_old_pass:
+        expected = ["begin", "reference", "rewards", "no old log-probs", "shuffle"]
+    assert events == expected
+
+
+def test_the_fused_head_gives_the_entropy_at_the_sampling_temperature(tiny_model, tmp_path):
+    config = GRPOConfig(**{**GRPO, **plain(tmp_path, temperature=0.5)})
+    trainer = GRPOTrainer(tiny_model, parity_reward, config, prompts())
+    torch.manual_seed(0)
+    ids = torch.randint(3, 60, (2, 7))
+    with torch.no_grad():
+        _, entropy, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.model, ids, torch.ones_like(ids), 4, compute_entropy=True
+        )
+        probabilities = (trainer.model(input_ids=ids).logits / 0.5).softmax(-1)[:, 2:-1]
+    torch.testing.assert_close(entropy, -(probabilities * probabilities.log()).sum(-1), atol=1e-5, rtol=1e-5)

@@ -1,0 +1,47 @@
+"""The public surface cannot change by accident."""
+
+import inspect
+import subprocess
+import sys
+
+import gtpo
+
+SIGNATURES = {
+    "conflict_mask": "completion_ids completion_mask advantages group_ids edges match valid",
+    "completion_entropy": "token_entropy loss_mask",
+    "entropy_filter": "entropy advantages initial_entropy threshold mode",
+    "shape_advantages": (
+        "completion_ids completion_mask advantages token_entropy group_ids initial_entropy loss_mask valid config"
+    ),
+    "ShapingConfig": (
+        "conflict_edges conflict_match conflict_positive_weight conflict_negative_weight entropy_filter "
+        "entropy_threshold entropy_penalty entropy_penalty_center"
+    ),
+}
+
+
+def test_all_is_sorted_and_everything_in_it_is_there():
+    assert gtpo.__all__ == sorted(gtpo.__all__)
+    assert all(hasattr(gtpo, name) for name in gtpo.__all__)
+    assert not hasattr(gtpo, "GTPOOptimizer")
+
+
+def test_parameters_keep_their_names_and_order():
+    for name, parameters in SIGNATURES.items():
+        assert list(inspect.signature(getattr(gtpo, name)).parameters) == parameters.split()
+
+
+def test_knobs_have_the_same_names_and_defaults_in_the_trainer():
+    ours, trainers = gtpo.ShapingConfig(), gtpo.GTPOConfig("unused")
+    for name in SIGNATURES["ShapingConfig"].split():
+        assert getattr(trainers, name) == getattr(ours, name)
+    assert trainers.shaping == ours
+
+
+def test_importing_gtpo_loads_torch_and_nothing_heavier():
+    code = "import sys, gtpo; sys.stdout.write(' '.join(set(sys.argv[1:]) & set(sys.modules)))"
+    heavy = ["trl", "transformers", "accelerate", "datasets", "peft", "matplotlib", "math_verify", "rich"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout == ""
