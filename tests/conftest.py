@@ -8,10 +8,14 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 import jaxtyping
 import pytest
 import torch
+from hypothesis import settings
 
 from tiny import save_tiny_model
 
 torch.set_num_threads(1)
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("searching", deadline=None)  # pytest --hypothesis-profile=searching: new examples every time
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")

@@ -24,19 +24,19 @@ def found(batch, edges="both", match="position", **layout):
     return [row[: len(c.tokens)].tolist() for row, c in zip(flags, batch, strict=True)]
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=1500)
 @given(groups(), EDGES, MATCH)
 def test_equals_the_paper_in_plain_loops(batch, edges, match):
     assert found(batch, edges, match) == [paper.conflicts(batch, c, edges, match) for c in batch]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(groups(), MATCH, st.integers(1, 5))
 def test_padding_and_integer_type_change_nothing(batch, match, extra):
     assert found(batch, match=match, extra_padding=extra, ids_dtype=torch.int32) == found(batch, match=match)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(groups(), MATCH, st.randoms())
 def test_row_order_changes_nothing(batch, match, random):
     order = list(range(len(batch)))
@@ -44,7 +44,7 @@ def test_row_order_changes_nothing(batch, match, random):
     assert found([batch[i] for i in order], match=match) == [found(batch, match=match)[i] for i in order]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(groups())
 def test_a_run_shared_with_one_completion_is_also_a_run_by_position(batch):
     by_prefix, by_position = found(batch, match="prefix"), found(batch, match="position")

@@ -59,7 +59,7 @@ def test_a_batch_without_a_kept_completion_says_so():
     assert logged(shape(batch))["gtpo/fully_filtered"] == 1.0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(groups(), st.integers(1, 3))
 def test_many_processes_log_what_one_would(batch, size):
     whole = shape(batch)

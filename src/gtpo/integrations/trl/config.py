@@ -71,8 +71,10 @@ class GTPOConfig(GRPOConfig):
     initial_entropy_prompts: int = _knob(32, "How many prompts the measurement of the initial entropy needs.")
 
     def __post_init__(self) -> None:
-        if self.bf16 is None:
-            self.bf16 = not self.fp16 and _hardware_has_bf16(self.use_cpu)
+        has_accelerator = torch.accelerator.is_available() and not self.use_cpu
+        self.dataloader_pin_memory = self.dataloader_pin_memory and has_accelerator
+        if self.bf16 is None:  # TRL would turn it on everywhere, also where it is slow or does not run at all
+            self.bf16 = not self.fp16 and has_accelerator and is_torch_bf16_gpu_available()
         super().__post_init__()
         require(
             self.initial_entropy_prompts >= 1, "initial_entropy_prompts", self.initial_entropy_prompts, "at least 1"
@@ -122,10 +124,3 @@ class GTPOConfig(GRPOConfig):
 def _refuse(is_set: bool, option: str, value: object, reason: str, remedy: str) -> None:
     if is_set:
         raise ConfigError(f"GTPO does not take {option}={value!r}: {reason}. Remedy: {remedy}.")
-
-
-def _hardware_has_bf16(use_cpu: bool) -> bool:
-    """TRL turns bf16 on everywhere; without an accelerator that computes in it, it is slow or does not run at all."""
-    if use_cpu or not torch.accelerator.is_available():
-        return False
-    return is_torch_bf16_gpu_available()
