@@ -49,6 +49,10 @@ class GTPOConfig(GRPOConfig):
             Mean entropy of the initial policy. By default it is measured on the first prompts and kept in checkpoints.
         initial_entropy_prompts (`int`, *optional*, defaults to `32`):
             How many prompts that measurement needs.
+        record_groups (`int`, *optional*, defaults to `1`):
+            How many groups of completions are written to `groups.jsonl` in a recorded step, for the token view.
+        record_every (`int`, *optional*, defaults to `10`):
+            A step is recorded every so many optimizer steps.
     """
 
     loss_type: str = _knob("grpo", "The formula's: mean over a completion's tokens, then over completions.")
@@ -70,6 +74,9 @@ class GTPOConfig(GRPOConfig):
     initial_entropy: float | None = _knob(None, "Mean entropy of the initial policy; measured if not given.")
     initial_entropy_prompts: int = _knob(32, "How many prompts the measurement of the initial entropy needs.")
 
+    record_groups: int = _knob(1, "Groups of completions written to groups.jsonl in a recorded step; 0 turns it off.")
+    record_every: int = _knob(10, "A step is recorded every so many optimizer steps.")
+
     def __post_init__(self) -> None:
         has_accelerator = torch.accelerator.is_available() and not self.use_cpu
         self.dataloader_pin_memory = self.dataloader_pin_memory and has_accelerator
@@ -79,6 +86,8 @@ class GTPOConfig(GRPOConfig):
         require(
             self.initial_entropy_prompts >= 1, "initial_entropy_prompts", self.initial_entropy_prompts, "at least 1"
         )
+        require(self.record_groups >= 0, "record_groups", self.record_groups, "at least 0")
+        require(self.record_every >= 1, "record_every", self.record_every, "at least 1")
         initial = self.initial_entropy
         require(initial is None or 0 <= initial < math.inf, "initial_entropy", initial, "None or a finite number ≥ 0")
         self.shaping  # noqa: B018 (checks the knobs)

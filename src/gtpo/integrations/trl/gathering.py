@@ -24,6 +24,7 @@ class Rows:
     valid: Tensor
     group_ids: Tensor
     local: slice  # which of the rows are this process's own
+    first: int  # the number of the first row in the generation batch of all processes
 
 
 def whole_groups(
@@ -55,4 +56,5 @@ def whole_groups(
         valid=is_scorable[first:last] & mask.any(dim=1),
         group_ids=torch.arange(first, last, device=mask.device) // group_size,
         local=slice(start - first, stop - first),
+        first=first,
     )

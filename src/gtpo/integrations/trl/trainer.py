@@ -18,6 +18,7 @@ from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.errors import ConfigError
 from gtpo.integrations.trl.config import GTPOConfig
 from gtpo.integrations.trl.gathering import Rows, whole_groups
+from gtpo.integrations.trl.recording import MetricsRecorder, record_groups
 from gtpo.integrations.trl.state import InitialEntropyCallback
 from gtpo.paper import PAPER
 
@@ -49,7 +50,7 @@ class GTPOTrainer(GRPOTrainer):
     num_generations_eval: int
     _is_scoring = False
     _captured_entropy: Tensor | None = None
-    _is_scorable: Tensor | None = None
+    _rewards_per_func: Tensor | None = None
 
     def __init__(
         self, model: Any, reward_funcs: Any = None, args: GTPOConfig | None = None, *rest: Any, **kwargs: Any
@@ -68,6 +69,7 @@ class GTPOTrainer(GRPOTrainer):
                 "GTPOTrainer does not take vision-language models: no test shows that its own entropy pass sees their "
                 "images. Pass a tokenizer as processing_class to train the text part, or use TRL's GRPOTrainer."
             )
+        self.add_callback(MetricsRecorder())
         self.add_callback(
             InitialEntropyCallback(
                 is_needed=args.entropy_filter == "auto",
@@ -82,9 +84,10 @@ class GTPOTrainer(GRPOTrainer):
             batch = super()._generate_and_score_completions(inputs)
         finally:
             self._is_scoring = False
-        assert self._is_scorable is not None
+        assert self._rewards_per_func is not None
         group_size = self.num_generations if self.model.training else self.num_generations_eval
-        rows = whole_groups(self.accelerator, batch, self._token_entropy(batch), self._is_scorable, group_size)
+        is_scorable = ~self._rewards_per_func.isnan().all(dim=1)
+        rows = whole_groups(self.accelerator, batch, self._token_entropy(batch), is_scorable, group_size)
         initial_entropy = self._initial_entropy(rows)
         shaped = shape_advantages(
             rows.completion_ids,
@@ -96,15 +99,17 @@ class GTPOTrainer(GRPOTrainer):
             loss_mask=rows.loss_mask,
             valid=rows.valid,
             config=self.args.shaping,
-        ).rows(rows.local)
-        batch["advantages"] = shaped.advantages[:, : batch["completion_ids"].shape[1]]
-        self._log_shaping(shaped, initial_entropy)
+        )
+        record_groups(self, rows, shaped, batch, self._rewards_per_func, initial_entropy)
+        mine = shaped.rows(rows.local)
+        batch["advantages"] = mine.advantages[:, : batch["completion_ids"].shape[1]]
+        self._log_shaping(mine, initial_entropy)
         return batch
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The parent's, gathered over processes; remembers which rows some reward function could score."""
+        """The parent's, gathered over processes; remembered, for NaN says that a function could not score a row."""
         rewards_per_func = super()._calculate_rewards(*args, **kwargs)
-        self._is_scorable = ~rewards_per_func.isnan().all(dim=1)
+        self._rewards_per_func = rewards_per_func
         return rewards_per_func
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,96 @@
+"""Writes the records of a run (gtpo.records) from inside TRL: metrics at every log, whole groups now and then."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gtpo.core.shaping import ShapedAdvantages
+from gtpo.integrations.trl.gathering import Rows
+from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, RecordFile
+
+
+class MetricsRecorder(TrainerCallback):
+    """Appends what the trainer logs to `metrics.jsonl`; a resumed run first drops what came after its checkpoint."""
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.earlier_seconds, self.start = 0.0, time.monotonic()
+        if not state.is_world_process_zero or args.output_dir is None:
+            return
+        for name in (METRICS_FILE, GROUPS_FILE):
+            RecordFile(Path(args.output_dir) / name).cut_back(state.global_step)
+        metrics = RecordFile(Path(args.output_dir) / METRICS_FILE)
+        if metrics.path.exists():
+            self.earlier_seconds = max((row.get("seconds", 0.0) for row in metrics.rows()), default=0.0)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        is_summary = logs is None or "train_runtime" in logs
+        if is_summary or not state.is_world_process_zero or args.output_dir is None:
+            return
+        seconds = round(self.earlier_seconds + time.monotonic() - self.start, 3)
+        row = {"step": state.global_step, "seconds": seconds, **logs}
+        RecordFile(Path(args.output_dir) / METRICS_FILE).append(row)
+
+
+def record_groups(
+    trainer: Any,
+    rows: Rows,
+    shaped: ShapedAdvantages,
+    batch: dict[str, Any],
+    rewards_per_func: Tensor,
+    initial_entropy: float,
+) -> None:
+    """Write the first groups of the main process's part of a generation batch, if this step is to be recorded."""
+    args, step = trainer.args, trainer.state.global_step
+    if not (trainer.model.training and trainer.is_world_process_zero() and step % args.record_every == 0):
+        return
+    size = trainer.num_generations
+    for group in range(min(args.record_groups, len(rows.group_ids) // size)):
+        members = range(group * size, (group + 1) * size)
+        prompt_ids = batch["prompt_ids"][members.start][batch["prompt_mask"][members.start].bool()]
+        rewards = rewards_per_func[rows.first + members.start : rows.first + members.stop].tolist()
+        record = GroupRecord(
+            step=step + 1,
+            prompt=trainer.processing_class.decode(prompt_ids, skip_special_tokens=False),
+            completions=[
+                _completion(trainer, row, dict(zip(trainer.reward_func_names, scores, strict=True)), rows, shaped)
+                for row, scores in zip(members, rewards, strict=True)
+            ],
+            entropy_threshold=args.entropy_threshold,
+            initial_entropy=initial_entropy,
+        )
+        RecordFile(Path(args.output_dir) / GROUPS_FILE).append(record)
+
+
+def _completion(
+    trainer: Any, row: int, rewards: dict[str, float], rows: Rows, shaped: ShapedAdvantages
+) -> CompletionRecord:
+    size = int(rows.completion_mask[row].sum())
+    token_ids = rows.completion_ids[row, :size].tolist()
+    return CompletionRecord(
+        token_ids=token_ids,
+        pieces=[trainer.processing_class.decode([token]) for token in token_ids],
+        rewards={name: score if score == score else None for name, score in rewards.items()},
+        advantage=rows.advantages[row].item(),
+        push=shaped.push[row].item(),
+        entropy=shaped.entropy[row].item(),
+        kept=bool(shaped.kept[row]),
+        valid=bool(shaped.valid[row]),
+        prefix=int(shaped.prefix_mask[row].sum()),
+        suffix=int(shaped.suffix_mask[row].sum()),
+        token_weight=shaped.token_weight[row, :size].tolist(),
+        token_advantage=shaped.advantages[row, :size].tolist(),
+        token_entropy=[round(value, 4) for value in rows.token_entropy[row, :size].tolist()],
+        trained=shaped.trained[row, :size].tolist(),
+    )
