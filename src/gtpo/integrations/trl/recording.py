@@ -19,11 +19,12 @@ class MetricsRecorder(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self.earlier_seconds, self.start = 0.0, time.monotonic()
-        if not state.is_world_process_zero or args.output_dir is None:
+        if not state.is_world_process_zero:
             return
+        folder = Path(str(args.output_dir))
         for name in (METRICS_FILE, GROUPS_FILE):
-            RecordFile(Path(args.output_dir) / name).cut_back(state.global_step)
-        metrics = RecordFile(Path(args.output_dir) / METRICS_FILE)
+            RecordFile(folder / name).cut_back(state.global_step)
+        metrics = RecordFile(folder / METRICS_FILE)
         if metrics.path.exists():
             self.earlier_seconds = max((row.get("seconds", 0.0) for row in metrics.rows()), default=0.0)
 
@@ -35,12 +36,11 @@ class MetricsRecorder(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        is_summary = logs is None or "train_runtime" in logs
-        if is_summary or not state.is_world_process_zero or args.output_dir is None:
+        if logs is None or "train_runtime" in logs or not state.is_world_process_zero:
             return
         seconds = round(self.earlier_seconds + time.monotonic() - self.start, 3)
         row = {"step": state.global_step, "seconds": seconds, **logs}
-        RecordFile(Path(args.output_dir) / METRICS_FILE).append(row)
+        RecordFile(Path(str(args.output_dir)) / METRICS_FILE).append(row)
 
 
 def record_groups(
