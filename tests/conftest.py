@@ -8,6 +8,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 import jaxtyping
 import pytest
 import torch
+
 from tiny import save_tiny_model
 
 torch.set_num_threads(1)

@@ -2,6 +2,7 @@
 
 import torch
 from hypothesis import strategies as st
+
 from oracle.paper import Completion
 
 PAD = 0  # also a token of the tiny vocabularies: a pad id inside the text is text

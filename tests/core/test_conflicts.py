@@ -5,12 +5,12 @@ import sys
 
 import pytest
 import torch
-from core.rollouts import groups, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import paper
 
 import gtpo
+from core.rollouts import groups, tensors
+from oracle import paper
 
 EDGES = st.sampled_from(["both", "prefix", "suffix", "none"])
 MATCH = st.sampled_from(["position", "prefix"])

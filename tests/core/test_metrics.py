@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from core.rollouts import groups, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import paper
 
 import gtpo
+from core.rollouts import groups, tensors
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import metric_totals, metrics
+from oracle import paper
 
 
 def shape(batch, initial_entropy=0.5, **knobs):

@@ -5,12 +5,12 @@ import math
 
 import pytest
 import torch
-from core.rollouts import groups, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import paper
 
 import gtpo
+from core.rollouts import groups, tensors
+from oracle import paper
 
 KNOBS = st.fixed_dictionaries(
     {
