@@ -15,8 +15,8 @@ from gtpo.errors import DataError, require
 
 Values = Sequence[float] | NDArray[np.float64]
 
-_CHUNK_ELEMENTS = 2**22
-"""Drawn item numbers held at once: bounds the working set however many items and resamples there are."""
+_CHUNK_ELEMENTS = 2**18
+"""Drawn item numbers held at once: they stay in the cache however many items and resamples there are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ def bootstrap_means(values: Values, *, seed: int = 0, num_resamples: int = 10_00
     rng = np.random.default_rng(seed)
     rows = max(1, _CHUNK_ELEMENTS // len(items))
     means = [
-        items[rng.integers(len(items), size=(min(rows, num_resamples - start), len(items)))].mean(1)
+        items.take(rng.integers(len(items), size=(min(rows, num_resamples - start), len(items)))).mean(1)
         for start in range(0, num_resamples, rows)
     ]
     return np.concatenate(means)

@@ -26,7 +26,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "eval",
         help="evaluate models on problem sets",
-        description="Sample models on problem sets and report pass@k and maj@k with bootstrap 95 %% intervals.",
+        description="Sample models on problem sets and report pass@k and maj@k with bootstrap 95 % intervals.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

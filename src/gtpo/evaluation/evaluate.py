@@ -37,18 +37,19 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document: rates are fractions, entropies nats, and how it was sampled stands beside the numbers."""
-        results = [
+        results: list[dict[str, Any]] = [
             {
                 "model": measured.model,
                 "problems": measured.header["problems"],
                 "num_problems": len(measured.problem_ids),
                 "settings": measured.header["settings"],
                 "engine": measured.header["engine"],
-                "metrics": {"mean_entropy": None}
-                | {name: dataclasses.asdict(estimate) for name, estimate in measured.estimates().items()},
+                "metrics": {name: dataclasses.asdict(found) for name, found in measured.estimates.items()},
             }
             for measured in self.measurements
         ]
+        for result in results:
+            result["metrics"].setdefault("mean_entropy", None)  # vLLM does not give it
         differences = [dataclasses.asdict(difference) for difference in self.differences]
         return {"gtpo": gtpo.__version__, "level": 0.95, "results": results, "differences": differences}
 

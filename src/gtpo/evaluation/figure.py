@@ -20,6 +20,8 @@ def draw_curves(evaluation: Evaluation, paths: list[Path]) -> None:
     figure: Any = Figure(figsize=(1.2 + 3.6 * len(sets), 6.4), layout="constrained")
     axes = figure.subplots(len(KINDS), len(sets), squeeze=False, sharex="col")
     lines: dict[str, Any] = {}
+    names = {name for measured in evaluation.measurements for name in measured.values}
+    ks = sorted(int(name.removeprefix("pass@")) for name in names if name.startswith("pass@"))
     for column, problems in enumerate(sets):
         for row, kind in enumerate(KINDS):
             axis = axes[row, column]
@@ -28,6 +30,9 @@ def draw_curves(evaluation: Evaluation, paths: list[Path]) -> None:
                     color = f"C{evaluation.models.index(measured.model) % 10}"
                     lines[measured.model] = _draw_line(axis, measured, kind, color)
             axis.set_ylim(-2, 102)
+            axis.set_xscale("log", base=2)
+            axis.set_xticks(ks, [str(k) for k in ks])
+            axis.minorticks_off()
             axis.grid(alpha=0.3)
         axes[0, column].set_title(printable(problems), parse_math=False)
         axes[-1, column].set_xlabel("k")
@@ -45,17 +50,14 @@ def draw_curves(evaluation: Evaluation, paths: list[Path]) -> None:
 def _draw_line(axis: Any, measured: Measurement, kind: str, color: str) -> Any:
     points = {
         int(name.removeprefix(f"{kind}@")): estimate
-        for name, estimate in measured.estimates().items()
+        for name, estimate in measured.estimates.items()
         if name.startswith(f"{kind}@")
     }
     ks = sorted(points)
     (line,) = axis.plot(ks, [100 * points[k].value for k in ks], color=color, marker="o", markersize=4)
-    axis.fill_between(
-        ks, [100 * points[k].low for k in ks], [100 * points[k].high for k in ks], color=color, alpha=0.15, linewidth=0
-    )
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(ks, [str(k) for k in ks])
-    axis.minorticks_off()
+    low, high = [100 * points[k].low for k in ks], [100 * points[k].high for k in ks]
+    axis.fill_between(ks, low, high, color=color, alpha=0.15, linewidth=0)
+    axis.vlines(ks, low, high, color=color, alpha=0.3, linewidth=1)
     return line
 
 

@@ -88,6 +88,7 @@ def _graded(pairs: list[tuple[str, str]], done: Callable[[int], None] = lambda _
     from gtpo.rewards import are_correct
 
     verdicts: list[bool] = []
+    done(0)
     for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
         verdicts += are_correct([answer for answer, _ in batch], [gold for _, gold in batch])

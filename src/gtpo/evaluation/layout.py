@@ -30,7 +30,7 @@ _LABELS = {
 def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
     """The metrics of one problem set with their intervals: a column a model, then one a difference; header first."""
     columns = {
-        measured.model: measured.estimates() for measured in evaluation.measurements if measured.problems == problems
+        measured.model: measured.estimates for measured in evaluation.measurements if measured.problems == problems
     }
     differences = [difference for difference in evaluation.differences if difference.problems == problems]
     names = list(dict.fromkeys(name for column in columns.values() for name in column))

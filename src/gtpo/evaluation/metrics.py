@@ -1,6 +1,7 @@
 """From files of samples to numbers: per problem first, then means over problems with intervals, then differences."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -36,6 +37,7 @@ class Measurement:
     problem_ids: list[int]
     values: dict[str, NDArray[np.float64]]
 
+    @functools.cached_property
     def estimates(self) -> dict[str, Estimate]:
         return {
             name: Estimate(float(values.mean()), *bootstrap_interval(values)) for name, values in self.values.items()
