@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import gtpo
 from gtpo.errors import ConfigError
 
 
@@ -49,7 +50,7 @@ def _messages(problem, system_prompt="Think."):
 
 
 def install():
-    if importlib.util.find_spec("gtpo.rewards") is None:
+    if "gtpo.rewards" not in sys.modules and importlib.util.find_spec("gtpo.rewards") is None:
         rewards = types.ModuleType("gtpo.rewards")
         rewards.are_correct = lambda answers, golds: [
             _value(a) == _value(g) for a, g in zip(answers, golds, strict=True)
@@ -58,9 +59,9 @@ def install():
         rewards.has_format = lambda text: bool(
             re.fullmatch(r"\s*<reasoning>.+</reasoning>\s*<answer>.+</answer>\s*", text, re.DOTALL)
         )
-        sys.modules["gtpo.rewards"] = rewards
-    if importlib.util.find_spec("gtpo.problems") is None:
+        sys.modules["gtpo.rewards"] = gtpo.rewards = rewards
+    if "gtpo.problems" not in sys.modules and importlib.util.find_spec("gtpo.problems") is None:
         problems = types.ModuleType("gtpo.problems")
         problems.Problem, problems.load_problems, problems.to_messages = _Problem, _load, _messages
         problems.SYSTEM_PROMPT = "Think."
-        sys.modules["gtpo.problems"] = problems
+        sys.modules["gtpo.problems"] = gtpo.problems = problems
