@@ -1,10 +1,12 @@
 """Samples come from the policy at the sampling temperature, whatever batch they are made in."""
 
 import math
+import shutil
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.sampling import SamplingSettings, encode_prompt, load_engine, row_seed
@@ -120,6 +122,31 @@ def test_other_weights_have_another_digest_and_a_copy_the_same(engine, folder, t
     other = load_engine("transformers", save_answering_model(tmp_path / "other", seed=1))
     copy = load_engine("transformers", save_answering_model(tmp_path / "copy"))
     assert other.description["weights"] != engine.description["weights"] == copy.description["weights"]
+
+
+def test_a_folder_with_an_adapter_is_its_base_with_the_adapter(engine, folder, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    adapted = get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    adapted.save_pretrained(tmp_path)
+    engine.tokenizer.save_pretrained(tmp_path)
+    with torch.no_grad():
+        expected = adapted(torch.tensor([PROMPT])).logits[0, -1].log_softmax(-1)
+    loaded = load_engine("transformers", str(tmp_path))
+    (completion,) = loaded.sample([PROMPT], [0], settings(num_samples=1, max_new_tokens=1))
+    assert completion.entropy == pytest.approx(float(-(expected.exp() * expected).sum()), rel=1e-5)
+    assert loaded.description["weights"] != engine.description["weights"]
+
+
+def test_a_tokenizer_without_padding_is_padded_with_a_token_that_nobody_sees(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(tmp_path / "model")
+    bare = load_engine("transformers", str(tmp_path / "model"))
+    assert bare.pad_id in STOPS
+    short, _ = bare.sample([PROMPT[:1], PROMPT], [0, 1], settings())
+    (alone,) = bare.sample([PROMPT[:1]], [0], settings())
+    assert short.text == alone.text
 
 
 def test_broken_weights_are_said_to_be_broken(folder):

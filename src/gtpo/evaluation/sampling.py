@@ -1,7 +1,7 @@
 """What is asked of a model, and the one small interface behind which transformers or vLLM answers.
 
-A sample is determined by the seed, its problem and its number: neither the batch it was made in nor an interruption
-before it plays a part.
+A sample is determined by the seed, its problem and its number: an interruption before it plays no part, and the batch
+it was made in only as far as batches of another shape round differently.
 """
 
 import dataclasses

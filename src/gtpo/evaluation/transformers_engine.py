@@ -45,11 +45,11 @@ class TransformersEngine:
             ) from error
         self.model = loaded.to(self.device).eval()
         self.stop_ids = _stop_ids(self.model, self.tokenizer)
-        if self.tokenizer.pad_token_id is None:
-            self.tokenizer.pad_token_id = self.stop_ids[0]
+        pad_id = self.tokenizer.pad_token_id
+        self.pad_id: int = self.stop_ids[0] if pad_id is None else pad_id
         # A model may ship penalties and cut-offs of its own; `generate` would fill ours up with them.
         self.model.generation_config = GenerationConfig(
-            eos_token_id=self.stop_ids, pad_token_id=self.tokenizer.pad_token_id, do_sample=False
+            eos_token_id=self.stop_ids, pad_token_id=self.pad_id, do_sample=False
         )
         self.context_length: int | None = getattr(self.model.config, "max_position_embeddings", None)
         self.description = {
@@ -63,12 +63,13 @@ class TransformersEngine:
         self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
     ) -> list[Completion]:
         width = max(map(len, prompts))
-        pad = self.tokenizer.pad_token_id
-        input_ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=self.device)
+        input_ids = torch.tensor(
+            [[self.pad_id] * (width - len(prompt)) + prompt for prompt in prompts], device=self.device
+        )
         mask = torch.tensor(
             [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=self.device
         )
-        drawing = _Drawing(seeds, settings)
+        drawing = _Drawing(seeds, settings, self.device)
         output: Any = self.model.generate(
             input_ids=input_ids,
             attention_mask=mask,
@@ -95,13 +96,13 @@ class TransformersEngine:
 class _Drawing(LogitsProcessor):
     """Draws each row's next token by its own random number, and notes the entropy it was drawn from."""
 
-    def __init__(self, seeds: Sequence[int], settings: SamplingSettings) -> None:
+    def __init__(self, seeds: Sequence[int], settings: SamplingSettings, device: torch.device) -> None:
         self.entropies: list[Tensor] = []
         self._temperature = settings.temperature or 1.0
         self._is_greedy = settings.is_greedy
         self._cut = TopPLogitsWarper(settings.top_p) if settings.top_p < 1 else None
         streams = [np.random.default_rng(seed).random(settings.max_new_tokens) for seed in seeds]
-        self._uniforms = torch.from_numpy(np.stack(streams))  # (B, T)
+        self._uniforms = torch.from_numpy(np.stack(streams)).to(device)  # (B, T)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         logits = scores.float() / self._temperature
@@ -112,7 +113,7 @@ class _Drawing(LogitsProcessor):
         if self._cut is not None:
             probs = self._cut(input_ids, logits).softmax(-1)
         cumulative = probs.double().cumsum(-1)
-        uniform = self._uniforms[:, len(self.entropies) - 1].to(cumulative.device)
+        uniform = self._uniforms[:, len(self.entropies) - 1]
         point = (uniform * cumulative[:, -1]).unsqueeze(1)
         token = torch.searchsorted(cumulative, point, right=True).clamp(max=cumulative.shape[1] - 1)
         return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)
