@@ -2,15 +2,20 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from gtpo.problems import load_problems
 
 from gtpo.cli.main import main
+from gtpo.cli.progress import ProgressBar
+from gtpo.evaluation.evaluate import sample_problems
+from gtpo.evaluation.sampling import SamplingSettings
 
-from evaluation.answering import save_answering_model, save_problems
+from evaluation.answering import Parrot, save_answering_model, save_problems
 
 FAST = ["--samples", "4", "--k", "1,2,4"]
 
@@ -117,6 +122,41 @@ def test_hostile_names_do_not_reach_the_terminal(models, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "a�[2J[bold]" in out
+
+
+def test_hostile_completions_break_neither_the_file_nor_the_table(tmp_path, capsys):
+    toy = save_problems(tmp_path / "toy.jsonl", ["1", "1"])
+    path = tmp_path / "samples.jsonl"
+    hostile = [
+        "<reasoning>\x1b[2J\x00</reasoning><answer>\x1b]0;title\x07</answer>",
+        f"<answer>{'9' * 1_000_000}</answer>",
+        "\ud800\u2028<answer>\n\r\n</answer>" + "<answer>" * 10_000,
+        "<reasoning>r</reasoning><answer>1</answer>",
+    ]
+    sample_problems(
+        Parrot(hostile),
+        "a \x1b[31mparrot",
+        "toy",
+        load_problems(toy),
+        SamplingSettings(num_samples=2),
+        path,
+        batch_size=4,
+        progress=lambda *_: None,
+    )
+    assert main(["eval", "--from", str(path), "--out", str(tmp_path / "out")]) == 0
+    captured = capsys.readouterr()
+    assert "\x1b" not in captured.out
+    assert "pass@1 %" in captured.out
+    metrics = json.loads((tmp_path / "out" / "results.json").read_text())["results"][0]["metrics"]
+    assert metrics["pass@1"]["value"] == 0.25
+
+
+def test_progress_gives_the_time_left(capsys):
+    with ProgressBar() as progress:
+        for done in (0, 1, 2):
+            progress("lab on lab", done, 4)
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert re.search(r"lab on lab: +50%.* 2/4 \[\d+:\d+<\d+:\d+", last)
 
 
 def test_a_killed_evaluation_goes_on_and_ends_with_the_same_bytes(models, toy, tmp_path):

@@ -62,17 +62,16 @@ def save_problems(path: Path, answers: list[str]) -> str:
 class Parrot:
     """An engine that says what it is told: `lines[i]` to the i-th sample it is asked for."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], entropy: float | None = 0.5) -> None:
+        self.entropy = entropy
         self.tokenizer = _Spaces()
         self.context_length = None
         self.description = {"engine": "parrot", "weights": "none", "dtype": "none"}
         self.lines = list(lines)
-        self.num_asked: list[int] = []
 
     def sample(self, prompts, seeds, settings):
-        self.num_asked.append(len(prompts))
         said, self.lines = self.lines[: len(prompts)], self.lines[len(prompts) :]
-        return [Completion(text, len(text.split()), False, 0.5) for text in said]
+        return [Completion(text, len(text.split()), False, self.entropy) for text in said]
 
 
 class _Spaces:

@@ -120,10 +120,12 @@ def test_weights_that_changed_under_the_same_name_are_not_mixed(toy, tmp_path):
         ask(model, toy, tmp_path / "out")
 
 
-def parrot(path, toy, lines, num_samples=2, model="parrot"):
+def parrot(path, toy, lines, num_samples=2, model="parrot", entropy=0.5):
     problems = load_problems(toy)
     settings = SamplingSettings(num_samples=num_samples)
-    sample_problems(Parrot(lines), model, "toy", problems, settings, path, batch_size=4, progress=lambda *_: None)
+    sample_problems(
+        Parrot(lines, entropy), model, "toy", problems, settings, path, batch_size=4, progress=lambda *_: None
+    )
     return path
 
 
@@ -146,6 +148,19 @@ def test_metrics_of_known_samples(tmp_path):
     assert result["metrics"]["format_rate"]["low"] == 0.0
     assert result["metrics"]["format_rate"]["high"] == 1.0
     assert result["num_problems"] == 2
+
+
+def test_an_engine_without_entropies_leaves_that_number_empty(tmp_path):
+    toy = save_problems(tmp_path / "toy.jsonl", ["1", "1"])
+    paths = [
+        parrot(tmp_path / f"{model}.jsonl", toy, [RIGHT] * 4, model=model, entropy=entropy)
+        for model, entropy in (("with", 0.5), ("without", None))
+    ]
+    result = from_files(paths).to_json()
+    assert result["results"][0]["metrics"]["mean_entropy"]["value"] == 0.5
+    assert result["results"][1]["metrics"]["mean_entropy"] is None
+    assert "mean_entropy" not in result["differences"][0]["metrics"]
+    assert result["differences"][0]["metrics"]["pass@1"]["difference"] == 0.0
 
 
 def test_the_paired_difference_is_taken_problem_by_problem(tmp_path):
@@ -204,6 +219,17 @@ def test_names_that_would_share_a_file_and_ks_beyond_the_samples_are_refused_bef
         evaluate(["m"], [toy, toy], settings, tmp_path)
     with pytest.raises(ConfigError, match="batch_size"):
         evaluate(["m"], [toy], settings, tmp_path, batch_size=0)
+    with pytest.raises(ConfigError, match="limit"):
+        evaluate(["m"], [toy], settings, tmp_path, limit=0)
+    with pytest.raises(ConfigError, match="at least one problem set"):
+        evaluate(["m"], [], settings, tmp_path)
+
+
+def test_a_trailing_slash_names_the_same_model(models, toy, tmp_path):
+    ask(models[0], toy, tmp_path)
+    seen = []
+    ask(f"{models[0]}/", toy, tmp_path, progress=lambda *what: seen.append(what[1:]))
+    assert seen[0] == (56, 56)
 
 
 def test_a_prompt_that_fills_the_context_is_refused(models, tmp_path):

@@ -76,7 +76,10 @@ def evaluate(
     The files are `out/<model>/<problem set>.jsonl`; `from_files` measures them again without a model.
     """
     batch_size = BATCH_SIZES.get(engine, 1) if batch_size is None else batch_size
+    models = [model.rstrip("/") or model for model in models]
     require(batch_size >= 1, "batch_size", batch_size, "at least 1")
+    require(limit is None or limit >= 1, "limit", limit, "at least 1")
+    require(len(problem_sets) >= 1, "problems", ",".join(problem_sets), "at least one problem set")
     for k in ks or []:
         require(1 <= k <= settings.num_samples, "k", k, f"from 1 to the number of samples ({settings.num_samples})")
     _require_distinct_names("model", [_slug(model) for model in models])
