@@ -85,6 +85,7 @@ def test_samples_depend_on_the_seed_and_not_on_the_batch_size(models, toy, tmp_p
     base = texts(tmp_path / "5")
     assert texts(tmp_path / "64", batch_size=64) == base
     assert texts(tmp_path / "seed", seed=1) != base
+    assert all(len(set(base[start : start + 8])) > 1 for start in range(0, 56, 8))
 
 
 def test_a_batch_size_changed_between_sittings_is_no_change_of_settings(models, toy, tmp_path):
@@ -189,7 +190,7 @@ def test_an_unfinished_file_is_measured_over_its_whole_problems_and_compared_on_
     lines = part.read_text().replace('"model": "parrot"', "").replace('"whole"', '"part"').splitlines(keepends=True)
     part.write_text("".join(lines[:4]))
     evaluation = from_files([whole, part])
-    assert evaluation.measurements[1].problem_ids == [0]
+    assert evaluation.measurements[1].num_problems == 1
     assert evaluation.measurements[1].estimates["pass@1"].value == 1.0
     assert evaluation.differences[0].num_problems == 1
     assert evaluation.differences[0].metrics["pass@1"].difference == 0.0

@@ -18,7 +18,7 @@ KS = (1, 4, 8, 16, 32, 64)
 def measured(model, problems, value, **extra):
     values = {f"{kind}@{k}": np.array([value, value, 0.0, 1.0]) for kind in ("pass", "maj") for k in KS}
     values |= {name: np.array(column) for name, column in extra.items()}
-    return Measurement(model, problems, HEADER, [0, 1, 2, 3], values)
+    return Measurement(model, problems, HEADER, values)
 
 
 def evaluation(*measurements):

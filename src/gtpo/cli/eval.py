@@ -192,7 +192,7 @@ def _how(evaluation: Any, problems: str) -> str:
             settings = measured.header["settings"]
             drawn = "greedy" if settings["temperature"] == 0 else f"temperature {settings['temperature']:g}"
             lines[
-                f"{len(measured.problem_ids)} problems × {settings['num_samples']} samples, {drawn}, "
+                f"{measured.num_problems} problems × {settings['num_samples']} samples, {drawn}, "
                 f"top-p {settings['top_p']:g}, at most {settings['max_new_tokens']} tokens, seed {settings['seed']}"
             ] = None
     return "\n".join(lines) + "\nin brackets: bootstrap 95 % intervals over problems"

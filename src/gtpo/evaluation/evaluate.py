@@ -41,7 +41,7 @@ class Evaluation:
             {
                 "model": measured.model,
                 "problems": measured.header["problems"],
-                "num_problems": len(measured.problem_ids),
+                "num_problems": measured.num_problems,
                 "settings": measured.header["settings"],
                 "engine": measured.header["engine"],
                 "metrics": {name: dataclasses.asdict(found) for name, found in measured.estimates.items()},

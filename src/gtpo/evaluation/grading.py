@@ -19,7 +19,6 @@ _BATCH = 1024
 class GradedProblem:
     """The samples of one problem. `answers` spells all that mean the same in one way; None is no answer."""
 
-    problem: int
     answers: list[str | None]
     is_correct: list[bool]
     has_format: list[bool]
@@ -42,7 +41,6 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Grad
     )
     return [
         GradedProblem(
-            problem=samples[0].problem,
             answers=[None if answer is None else spelling[answer] for answer in given],
             is_correct=[answer is not None and correct[answer, samples[0].gold] for answer in given],
             has_format=[has_format(sample.text) for sample in samples],

@@ -34,8 +34,12 @@ class Measurement:
     model: str
     problems: str
     header: dict[str, Any]
-    problem_ids: list[int]
     values: dict[str, NDArray[np.float64]]
+
+    @property
+    def num_problems(self) -> int:
+        """How many problems had all their samples: the first ones of the set."""
+        return len(next(iter(self.values.values())))
 
     @functools.cached_property
     def estimates(self) -> dict[str, Estimate]:
@@ -73,7 +77,6 @@ def measure(file: SampleFile, ks: Sequence[int] | None, progress: Progress) -> M
         model=file.header["model"],
         problems=file.header["problems"]["name"],
         header=file.header,
-        problem_ids=[grades.problem for grades in graded],
         values={name: column for name, column in values.items() if np.isfinite(column).all()},
     )
 
@@ -103,19 +106,14 @@ def _difference(first: Measurement, second: Measurement) -> Difference:
             f"{first.model!r} and {second.model!r} were asked different problems under the name {first.problems!r}. "
             "Sample both with the same --problems, --limit and --data-dir."
         )
-    shared = sorted(set(first.problem_ids) & set(second.problem_ids))
-    if not shared:
-        raise DataError(
-            f"{first.model!r} and {second.model!r} have no finished problem of {first.problems!r} in common."
-        )
-    here, there = [np.searchsorted(one.problem_ids, shared) for one in (first, second)]
+    shared = min(first.num_problems, second.num_problems)  # an unfinished file lacks problems at its end
     names = [name for name in first.values if name in second.values]
     return Difference(
         first=first.model,
         second=second.model,
         problems=first.problems,
-        num_problems=len(shared),
-        metrics={name: paired_difference(first.values[name][here], second.values[name][there]) for name in names},
+        num_problems=shared,
+        metrics={name: paired_difference(first.values[name][:shared], second.values[name][:shared]) for name in names},
     )
 
 
