@@ -1,0 +1,222 @@
+"""`gtpo eval`: sample models on problem sets, and report pass@k and maj@k with intervals."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from gtpo.cli.progress import ProgressBar
+from gtpo.errors import ConfigError
+
+_EPILOG = """\
+examples:
+  gtpo eval lab
+  gtpo eval lab --problems lab --limit 20 --samples 4 --out runs/eval-small
+  gtpo eval Qwen/Qwen2.5-3B-Instruct runs/my-model --problems aime24,aime25,amc23 --samples 64 --k 1,4,8,16,32,64
+  gtpo eval --from runs/eval/*/*.jsonl --layout paper
+
+An interrupted evaluation goes on where it stopped when the same command is given again.
+"""
+
+_DEFAULT_OUT = Path("runs/eval")
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "eval",
+        help="evaluate models on problem sets",
+        description="Sample models on problem sets and report pass@k and maj@k with bootstrap 95 % intervals.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "models",
+        metavar="MODEL",
+        nargs="*",
+        help="a hub id, a folder, or the word lab; the first is compared with each other",
+    )
+    add(
+        "--problems",
+        default="lab",
+        metavar="NAMES",
+        help="with commas: gsm8k, math, math500, aime24, aime25, amc23, lab, .jsonl or .parquet files (default: lab)",
+    )
+    add("--samples", type=int, default=16, metavar="N", help="samples of each problem (default: 16)")
+    add(
+        "--k",
+        type=_numbers,
+        default=None,
+        metavar="NUMBERS",
+        help="the k of pass@k and maj@k (default: those of 1,4,8,16,32,64 up to N)",
+    )
+    add("--data-dir", metavar="DIR", help="a folder of JSONL files to read the problem sets from, instead of the hub")
+    add(
+        "--out",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="where samples, results.json and the figure go (default: runs/eval; with --from: nowhere)",
+    )
+    add(
+        "--temperature",
+        type=float,
+        default=None,
+        metavar="T",
+        help="default: 0, which is greedy, for one sample, else 0.9",
+    )
+    add(
+        "--top-p",
+        type=float,
+        default=1.0,
+        metavar="P",
+        help="sample from the likeliest tokens of this mass (default: 1)",
+    )
+    add(
+        "--max-new-tokens",
+        type=int,
+        default=None,
+        metavar="N",
+        help="default: 1500, or what the model's context leaves",
+    )
+    add("--batch-size", type=int, default=None, metavar="N", help="samples made at once (default: 64; vllm: 1024)")
+    add("--seed", type=int, default=0, metavar="N", help="the same seed gives the same samples (default: 0)")
+    add("--limit", type=int, default=None, metavar="N", help="only the first N problems of each set")
+    add(
+        "--engine",
+        choices=("transformers", "vllm"),
+        default="transformers",
+        help="what samples (default: transformers)",
+    )
+    add("--system-prompt", default=None, metavar="TEXT", help="instead of the paper's instruction; '' for none")
+    add(
+        "--from",
+        dest="files",
+        nargs="+",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="measure these files of samples; sample nothing",
+    )
+    add(
+        "--layout",
+        choices=("table", "paper", "json"),
+        default="table",
+        help="what is printed: tables, the paper's table 1 in Markdown, or JSON",
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    if bool(args.models) == bool(args.files):
+        raise ConfigError("Give either models to sample or files of samples (--from), not both and not neither.")
+    evaluation = _from_files(args) if args.files else _sampled(args)
+    _print(evaluation, args.layout)
+    out = args.out or (None if args.files else _DEFAULT_OUT)
+    if out is not None:
+        _write(evaluation, out)
+    return 0
+
+
+def _sampled(args: argparse.Namespace) -> Any:
+    from gtpo.evaluation.evaluate import evaluate
+    from gtpo.evaluation.sampling import SamplingSettings
+
+    settings = SamplingSettings(
+        num_samples=args.samples,
+        temperature=args.temperature,
+        top_p=args.top_p,
+        max_new_tokens=args.max_new_tokens,
+        seed=args.seed,
+        system_prompt=args.system_prompt,
+    )
+    with ProgressBar() as progress:
+        return evaluate(
+            args.models,
+            [name.strip() for name in args.problems.split(",") if name.strip()],
+            settings,
+            args.out or _DEFAULT_OUT,
+            ks=args.k,
+            engine=args.engine,
+            data_dir=args.data_dir,
+            limit=args.limit,
+            batch_size=args.batch_size,
+            progress=progress,
+        )
+
+
+def _from_files(args: argparse.Namespace) -> Any:
+    from gtpo.evaluation.evaluate import from_files
+
+    with ProgressBar() as progress:
+        return from_files(args.files, ks=args.k, progress=progress)
+
+
+def _print(evaluation: Any, layout: str) -> None:
+    from gtpo.evaluation.layout import markdown, paper_rows, summary_rows
+
+    if layout == "json":
+        sys.stdout.write(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
+    elif layout == "paper":
+        sys.stdout.write(markdown(paper_rows(evaluation)) + "\n")
+    else:
+        for problems in evaluation.problem_sets:
+            _print_table(problems, summary_rows(evaluation, problems), _how(evaluation, problems))
+
+
+def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from gtpo.evaluation.layout import printable
+
+    table = Table(title=Text(printable(title)), caption=Text(caption), title_justify="left", caption_justify="left")
+    for number, heading in enumerate(rows[0]):
+        table.add_column(Text(heading), justify="right" if number else "left", overflow="fold", no_wrap=number == 0)
+    for row in rows[1:]:
+        table.add_row(*map(Text, row))
+    console = Console(file=sys.stdout, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, highlight=False, width=max(80, 30 * len(rows[0])))
+    console.print(table)
+
+
+def _how(evaluation: Any, problems: str) -> str:
+    """The sampling behind a table in one line for each way in which its models were sampled."""
+    lines: dict[str, None] = {}
+    for measured in evaluation.measurements:
+        if measured.problems == problems:
+            settings = measured.header["settings"]
+            drawn = "greedy" if settings["temperature"] == 0 else f"temperature {settings['temperature']:g}"
+            lines[
+                f"{measured.num_problems} problems × {settings['num_samples']} samples, {drawn}, "
+                f"top-p {settings['top_p']:g}, at most {settings['max_new_tokens']} tokens, seed {settings['seed']}"
+            ] = None
+    return "\n".join(lines) + "\nin brackets: bootstrap 95 % intervals over problems"
+
+
+def _write(evaluation: Any, out: Path) -> None:
+    from gtpo.evaluation.figure import draw_curves
+    from gtpo.evaluation.samples import writable_folder
+
+    writable_folder(out)
+    results = out / "results.json"
+    try:
+        results.write_text(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
+    except OSError as error:
+        raise ConfigError(f"{results} cannot be written: {error.strerror}. Choose another with --out.") from error
+    figures = [out / "curves.png", out / "curves.svg"]
+    draw_curves(evaluation, figures)
+    sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected whole numbers with commas, such as 1,8,64; got {text!r}"
+        ) from error

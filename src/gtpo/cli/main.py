@@ -1,0 +1,52 @@
+"""`gtpo`: hands the arguments to a command and turns its errors into one line and an exit code."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import gtpo
+from gtpo.cli import eval as eval_command
+from gtpo.errors import GTPOError
+
+COMMANDS = (eval_command,)
+"""Each has `add_parser(subparsers)`, which returns its parser, and `run(args)`, which returns the exit code."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gtpo",
+        description="GTPO (arXiv:2508.03772): reinforcement learning that does not break the model.",
+        epilog="example: gtpo eval lab",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"gtpo {gtpo.__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        subparser = command.add_parser(subparsers)
+        subparser.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command: 0 if it did its work, 2 if it was asked wrongly, 130 if it was interrupted."""
+    args = build_parser().parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
+    try:
+        code = args.run(args)
+        sys.stdout.flush()
+    except GTPOError as error:
+        if args.traceback:
+            raise
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted\n")
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe, such as `head`, has gone; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code

@@ -1,0 +1,5 @@
+"""Evaluation: sample, keep every sample, grade, and say how sure the numbers are."""
+
+from gtpo.evaluation.estimators import maj_at_k, pass_at_k
+
+__all__ = ["maj_at_k", "pass_at_k"]

@@ -1,0 +1,55 @@
+"""Sampling with vLLM: many completions at once on a GPU, without entropies: it has them only for a few top tokens."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gtpo.errors import ConfigError, MissingExtraError
+from gtpo.evaluation.sampling import Completion, SamplingSettings
+
+
+class VLLMEngine:
+    """A model in vLLM. Every sample has a seed of its own, as far as vLLM's kernels are deterministic."""
+
+    def __init__(self, model: str) -> None:
+        try:
+            import vllm  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            raise MissingExtraError("engine='vllm' needs vLLM: pip install 'gtpo[vllm]'") from error
+        self._vllm: Any = vllm
+        try:
+            # "vllm" leaves out the sampling defaults that a model ships in its generation_config.json.
+            self._llm: Any = vllm.LLM(model=model, generation_config="vllm")
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"Model {model!r} cannot be loaded by vLLM: {str(error).strip().partition(chr(10))[0]}"
+            ) from error
+        config: Any = self._llm.llm_engine.model_config
+        self.tokenizer: Any = self._llm.get_tokenizer()
+        self.context_length: int | None = config.max_model_len
+        self.description = {
+            "engine": "vllm",
+            "weights": str(getattr(config.hf_config, "_commit_hash", None) or model),
+            "dtype": str(config.dtype).removeprefix("torch."),
+        }
+
+    def sample(
+        self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
+    ) -> list[Completion]:
+        params = [
+            self._vllm.SamplingParams(
+                temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_new_tokens, seed=seed
+            )
+            for seed in seeds
+        ]
+        inputs = [{"prompt_token_ids": prompt} for prompt in prompts]
+        outputs = self._llm.generate(inputs, params, use_tqdm=False)
+        return [self._completion(output.outputs[0]) for output in outputs]
+
+    @staticmethod
+    def _completion(output: Any) -> Completion:
+        return Completion(
+            text=output.text,
+            num_tokens=len(output.token_ids),
+            truncated=output.finish_reason == "length",
+            entropy=None,
+        )

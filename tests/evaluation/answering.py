@@ -1,0 +1,81 @@
+"""Models and problem sets for evaluations, made on the spot.
+
+The tiny model's words are whole answers, and each of them ends the completion: drawn at random, some are right.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from gtpo.evaluation.sampling import Completion
+
+PAD, EOS = 0, 1
+ANSWERS = [f"<reasoning>so</reasoning><answer>{number}</answer>" for number in ("0", "1", "1.0", "2", "3")]
+WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(8)), *ANSWERS]
+
+
+def save_answering_model(folder: Path, *, seed: int = 0, chat_template: str | None = None, context: int = 64) -> str:
+    """A one-layer Llama over 16 words, five of which are complete answers; returns the folder."""
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        chat_template=chat_template,
+    ).save_pretrained(folder)
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=context,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        bos_token_id=None,
+        tie_word_embeddings=False,
+        initializer_range=0.3,
+    )
+    model = LlamaForCausalLM(config)
+    model.generation_config.eos_token_id = [EOS, *(WORDS.index(answer) for answer in ANSWERS)]
+    # Settings of the kind that real models ship, and that must not leak into an evaluation.
+    model.generation_config.repetition_penalty = 3.0
+    model.generation_config.do_sample = True
+    model.generation_config.top_k = 2
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def save_problems(path: Path, answers: list[str]) -> str:
+    lines = [json.dumps({"question": f"w{i % 8} w{i // 8 % 8}", "answer": answer}) for i, answer in enumerate(answers)]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+class Parrot:
+    """An engine that says what it is told: `lines[i]` to the i-th sample it is asked for."""
+
+    def __init__(self, lines: list[str], entropy: float | None = 0.5) -> None:
+        self.entropy = entropy
+        self.tokenizer = _Spaces()
+        self.context_length = None
+        self.description = {"engine": "parrot", "weights": "none", "dtype": "none"}
+        self.lines = list(lines)
+
+    def sample(self, prompts, seeds, settings):
+        said, self.lines = self.lines[: len(prompts)], self.lines[len(prompts) :]
+        return [Completion(text, len(text.split()), False, self.entropy) for text in said]
+
+
+class _Spaces:
+    chat_template = None
+
+    def __call__(self, text):
+        return {"input_ids": list(range(len(text.split())))}

@@ -1,0 +1,3 @@
+from evaluation.standins import install
+
+install()
