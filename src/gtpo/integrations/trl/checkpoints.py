@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.sft_trainer import SFTTrainer
 
 from gtpo.errors import ConfigError
 
 COMPLETE = "complete"
 ROLLOUTS = "rollouts_{rank}.pt"
 
-_Parent = GRPOTrainer if TYPE_CHECKING else object
+_Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 
 
 def last_complete_checkpoint(run: Path | str) -> Path | None:
@@ -109,3 +110,7 @@ class ExactResume(CompleteCheckpoints):
 
 class ResumableGRPOTrainer(ExactResume, GRPOTrainer):
     """TRL's GRPOTrainer with checkpoints as above, so that it can be compared with GTPO on equal terms."""
+
+
+class ResumableSFTTrainer(CompleteCheckpoints, SFTTrainer):
+    """TRL's SFTTrainer, likewise."""
