@@ -92,12 +92,12 @@ def test_trl_calls_the_rewards_and_keeps_their_numbers_and_metrics():
     metrics: dict[str, list[float]] = defaultdict(list)
     functions = [format_reward, correctness_reward, paper_reward, weighted(paper_reward, 0.05)]
     trainer = SimpleNamespace(
-        accelerator=SimpleNamespace(device=torch.device("cpu")),
+        accelerator=SimpleNamespace(device=torch.device("cpu"), is_main_process=True),
         args=SimpleNamespace(report_to=[]),
         reward_funcs=functions,
         reward_func_names=[function.__name__ for function in functions],
         reward_processing_classes=[None] * len(functions),
-        state=None,
+        state=SimpleNamespace(global_step=0),
         environments=None,
         _log_completion_extra=lambda column, values: None,
         _log_metric=lambda name, value: metrics[name].append(value),
