@@ -92,13 +92,17 @@ def boxed(text: str) -> str | None:
 
     >>> boxed("so \\boxed{1} or rather $\\boxed{\\frac{1}{\\sqrt{2}}}$.")
     '\\frac{1}{\\sqrt{2}}'
+    >>> boxed("so $\\boxed 2$.")
+    '2'
     """
-    for start in reversed([match.end() for match in re.finditer(r"\\f?boxed\s*\{", text)]):
+    for match in reversed(list(re.finditer(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))", text))):
+        if match["bare"]:
+            return match["bare"]
         depth = 1
-        for position in range(start, len(text)):
+        for position in range(match.end(), len(text)):
             depth += {"{": 1, "}": -1}.get(text[position], 0)
             if depth == 0:
-                return text[start:position].strip()
+                return text[match.end() : position].strip()
     return None
 
 
