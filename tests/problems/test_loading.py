@@ -246,7 +246,7 @@ SETS = (ProblemSet("sums", "me/sums", read_row, {"test": "validation"}, {"test":
     )
     problem_sets.cache_clear()
     try:
-        assert load_problems("sums") == [Problem("1 + 2", "3", "sums/test")]
+        assert load_problems("sums") == [Problem("me/sums validation", "3", "sums/test")]
     finally:
         problem_sets.cache_clear()
         sys.modules.pop("gtpo.problems.tiny_sums", None)

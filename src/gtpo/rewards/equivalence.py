@@ -15,9 +15,14 @@ from gtpo.rewards.symbolic import same_expression
 from gtpo.rewards.units import split_unit
 
 _MAX_DEPTH = 30
+_WORDS = re.compile(
+    r"\\text\s*\{[^{}]*\}\.?|\([A-Z]\)|[A-Z]|(?i:yes|no|odd|none|all|\d+:\d+\s*(?:\\text\s*\{\s*)?[ap]\.?\s?m\.?\}?)|"
+    r"[A-Za-z' .-]*[A-Za-z]{4,}[A-Za-z' .-]*"
+)
 _CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
 _BASED = re.compile(r"(?P<digits>-?[0-9A-Za-z.]+)_(?P<base>\d+)")
-_NAME = re.compile(r"\(?(?:\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?")
+_ASSIGNMENT = re.compile(r"[a-zA-Z]\s*=")
+_NAME = re.compile(r"\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?")
 
 
 def equivalent(answer: str, gold: str) -> bool:
@@ -37,6 +42,8 @@ def _same(answer: str, gold: str) -> bool:
         return True
     if (text := _text(gold)) is not None:
         return _same_text(answer, text)
+    if wrapped := re.fullmatch(r"\\text\s*\{([^{}]*)\}", answer):
+        answer = wrapped[1].strip()
     for rule in _RULES:
         verdict = rule(answer, gold)
         if verdict is not None:
@@ -49,14 +56,16 @@ def _same_text(answer: str, gold: str) -> bool:
     if choices[0] and choices[1]:
         letters = choices[0][1], choices[1][1]
         return letters[0] == letters[1] or (len(gold) > 1 and letters[0].lower() == letters[1].lower())
-    return _words(answer).lower() == gold.lower()
+    return _spelled(_words(answer)) == _spelled(gold)
 
 
 def _text(gold: str) -> str | None:
-    r"""The words of a gold answer that is words, not mathematics: \text{(C)}, (C), Evelyn, \text{June 20}."""
-    if re.fullmatch(r"\\text\s*\{[^{}]*\}\.?|\([A-Z]\)|[A-Z]|[A-Za-z' .-]*[A-Za-z]{4,}[A-Za-z' .-]*", gold):
-        return _words(gold)
-    return None
+    r"""The words of a gold answer that is words, not mathematics: \text{(C)}, (C), Evelyn, June 20, 3:30 p.m."""
+    return _words(gold) if _WORDS.fullmatch(gold) else None
+
+
+def _spelled(text: str) -> str:
+    return re.sub(r"[\s.]", "", text).lower()
 
 
 def _words(text: str) -> str:
@@ -90,9 +99,11 @@ def _equations_agree(answer: str, gold: str) -> bool | None:
     if len(sides) == len(gold_sides) == 1 or _is_list(answer) or _is_list(gold):
         return None
     if len(gold_sides) == 1 and not has_relation(gold):
-        names_it = _NAME.fullmatch(compact(sides[0])) is not None
-        checked = sides[-1:] if names_it else sides
-        return all(_same(side, gold) for side in checked)
+        if _NAME.fullmatch(compact(sides[0])):
+            sides = sides[-1:]
+        elif len(sides) == 2 and _NAME.fullmatch(compact(sides[1])):
+            sides = sides[:1]
+        return all(_same(side, gold) for side in sides)
     if len(sides) == 1 and len(gold_sides) == 2 and _NAME.fullmatch(compact(gold_sides[0])):
         return _same(answer, gold_sides[1])
     if len(sides) == len(gold_sides) == 2 and compact(sides[0]) == compact(gold_sides[0]):
@@ -122,6 +133,8 @@ def _structures_agree(answer: str, gold: str) -> bool | None:
 
 
 def _same_parts(parts: Parts, gold: Parts) -> bool:
+    if gold.kind == "()" and parts.kind == "set" and all(_ASSIGNMENT.match(member) for member in parts.members):
+        parts = Parts("()", tuple(member.partition("=")[2].strip() for member in sorted(parts.members)), True)
     if parts.kind != gold.kind or len(parts.members) != len(gold.members):
         return False
     if gold.is_ordered:

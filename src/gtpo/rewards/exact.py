@@ -11,6 +11,7 @@ _POWER = re.compile(rf"(?P<number>{_DECIMAL})(?:\\times|\\cdot|\*)10\^\{{?(?P<e>
 _FRACTION = re.compile(
     rf"(?:\\frac\{{(?P<a>-?{_DECIMAL})\}}\{{(?P<b>-?{_DECIMAL})\}}|(?P<c>{_DECIMAL}|{_GROUPED})/(?P<d>{_DECIMAL}|{_GROUPED}))"
 )
+_REPEATING = re.compile(r"(?P<whole>\d*)\.(?P<fixed>\d*)\\overline\{(?P<cycle>\d+)\}")
 _MIXED = re.compile(r"(?P<whole>\d+)(?:\\frac\{(?P<a>\d+)\}\{(?P<b>\d+)\}| (?P<c>\d+)/(?P<d>\d+))")
 
 MIN_DIGITS = 6
@@ -49,7 +50,7 @@ def read_number(text: str) -> ExactNumber | None:
             return ExactNumber(sign * value)
         after = len(digits.partition(".")[2])
         return ExactNumber(sign * value, after, len(digits.replace(".", "").lstrip("0")))
-    value = _read_fraction(text)
+    value = _read_repeating(text) if "overline" in text else _read_fraction(text)
     return None if value is None else ExactNumber(sign * value)
 
 
@@ -63,6 +64,14 @@ def same_number(answer: ExactNumber, gold: ExactNumber) -> bool:
     if answer.value == gold.value:
         return True
     return not _is_finite_decimal(gold.value) and answer.rounds(gold.value, gold.value)
+
+
+def _read_repeating(text: str) -> Fraction | None:
+    if not (match := _REPEATING.fullmatch(text)):
+        return None
+    whole, fixed, cycle = match.group("whole", "fixed", "cycle")
+    cycle_value = Fraction(int(cycle), 10 ** len(cycle) - 1)
+    return int(whole or 0) + (int(fixed or 0) + cycle_value) / 10 ** len(fixed)
 
 
 def _read_fraction(text: str) -> Fraction | None:

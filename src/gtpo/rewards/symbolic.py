@@ -11,8 +11,8 @@ from typing import Any
 from gtpo.rewards.exact import read_number
 from gtpo.rewards.normalise import compact
 
-# What latex2sympy reads as something that nobody meant: digits in a row, two points in one number, prose.
-_NOT_MATHEMATICS = re.compile(r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[$@#&?\"']|\\text")
+# What latex2sympy reads as something that nobody meant: digits in a row, two points in one number, prose, ratios.
+_NOT_MATHEMATICS = re.compile(r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[:$@#&?\"']|\\text")
 _DIGITS = 50
 
 
