@@ -18,7 +18,9 @@ def test_every_gold_answer_equals_itself_in_its_own_dress_and_in_another():
     try:
         for name, split in (("math", "test"), ("math", "train"), ("gsm8k", "test"), ("amc23", "test")):
             golds = [problem.answer for problem in load_problems(name, split=split)]
-            pairs = [(answer, gold) for gold in golds for answer in (gold, f"\\[ \\displaystyle {gold} \\]", f"${gold}$.")]
+            pairs = [
+                (answer, gold) for gold in golds for answer in (gold, f"\\[ \\displaystyle {gold} \\]", f"${gold}$.")
+            ]
             verdicts = pool.grade(pairs)
             assert [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict != "right"] == []
     finally:
