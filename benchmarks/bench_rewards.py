@@ -3,7 +3,7 @@
     GTPO_DATA=folder python benchmarks/bench_rewards.py [--repeats 5] [--append benchmarks/results.csv]
 
 Each gold answer is asked twice: about itself in other dress, and about the answer of another problem of the set.
-No pair repeats, so the cache plays no part. One row a provider: median and 20/80 quantiles over the repeats.
+No pair repeats and every repeat has fresh workers, so no cache plays a part. One row a provider: median and 20/80 quantiles over the repeats.
 """
 
 import argparse
@@ -13,7 +13,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -21,8 +20,6 @@ from pathlib import Path
 from gtpo.problems import load_problems
 from gtpo.rewards import GradingPool
 from gtpo.rewards.isolation import Pair
-
-Provider = Callable[[list[Pair]], list[bool]]
 
 
 def setup(size: int, name: str) -> list[Pair]:
@@ -45,21 +42,18 @@ def plain_math_verify(pairs: list[Pair]) -> list[bool]:
     return graded
 
 
-def with_workers(num_workers: int) -> tuple[Provider, GradingPool]:
-    """Our grading, past the cache."""
-    pool = GradingPool(num_workers=num_workers)
-    pool.warm_up()
-    return (lambda pairs: [verdict == "right" for verdict in pool.grade(pairs)]), pool
-
-
-def measure(provider: Provider, pairs: list[Pair], repeats: int) -> tuple[list[float], float]:
-    """Answers per second of each repeat, and the share of answers found right."""
+def measure(num_workers: int, pairs: list[Pair], repeats: int) -> tuple[list[float], float]:
+    """Answers per second of each repeat, with fresh workers each time, and the share of answers found right."""
     rates: list[float] = []
-    graded = provider(pairs)
+    graded: list[bool] = []
     for _ in range(repeats):
+        pool = GradingPool(num_workers=max(1, num_workers))
+        if num_workers:
+            pool.warm_up()
         start = time.perf_counter()
-        graded = provider(pairs)
+        graded = [verdict == "right" for verdict in pool.grade(pairs)] if num_workers else plain_math_verify(pairs)
         rates.append(len(pairs) / (time.perf_counter() - start))
+        pool.close()
     return sorted(rates), statistics.mean(graded)
 
 
@@ -74,10 +68,7 @@ def main() -> None:
     for name in ("gsm8k", "math"):
         pairs = setup(options.size, name)
         for label, num_workers in (("math-verify, in process", 0), ("1 worker", 1), ("2 workers", 2)):
-            provider, pool = with_workers(num_workers) if num_workers else (plain_math_verify, None)
-            rates, share = measure(provider, pairs, options.repeats)
-            if pool is not None:
-                pool.close()
+            rates, share = measure(num_workers, pairs, options.repeats)
             low, *_, high = statistics.quantiles(rates, n=5) if len(rates) > 1 else rates * 2
             row = {
                 "benchmark": "rewards",
