@@ -35,8 +35,8 @@ _Row = tuple[list[int], list[int]]
 def make_base(
     out: Path,
     *,
-    num_steps: int = 1200,
-    batch_size: int = 64,
+    num_steps: int = 2000,
+    batch_size: int = 32,
     seed: int = 0,
     hidden_size: int = 128,
     num_layers: int = 4,
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line of this module."""
     parser = argparse.ArgumentParser(prog="python -m gtpo.lab.make_base", description="Make the lab's base model.")
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model and its tokenizer to")
-    parser.add_argument("--steps", type=int, default=1200, help="training steps (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=2000, help="training steps (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and data (default: %(default)s)")
     options = parser.parse_args(arguments)
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -59,7 +60,7 @@ def measure(
         f"pass@{num_samples}": sum(map(any, groups)) / len(groups),
         "format": sum(match is not None for match in matches) / num,
         "entropy": sum(entropies) / num,
-        "frac_above_ln2": sum(entropy > 0.6931 for entropy in entropies) / num,
+        "frac_above_ln2": sum(entropy > math.log(2) for entropy in entropies) / num,
         "length": sum(lengths) / num,
         "longest": max(lengths),
     }
