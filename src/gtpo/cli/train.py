@@ -61,9 +61,7 @@ def run(args: argparse.Namespace) -> int:
         return _help_all(overrides)
     if args.resume is not None:
         if recipe is not None or overrides:
-            raise ConfigError(
-                "--resume takes no recipe and no options: a run keeps the settings it began with."
-            )
+            raise ConfigError("--resume takes no recipe and no options: a run keeps the settings it began with.")
         return _resume(args.resume)
     return _start(recipe, overrides, args.dry_run)
 

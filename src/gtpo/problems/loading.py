@@ -35,7 +35,7 @@ def load_problems(
     if name == "lab":
         from gtpo.lab.problems import lab_problems
 
-        return lab_problems(split, limit or _LAB_PROBLEMS)
+        return lab_problems("train" if split == "train" else "test", limit or _LAB_PROBLEMS)
     sets = problem_sets()
     if name not in sets:
         raise ConfigError(

@@ -8,7 +8,7 @@ from typing import Any
 from gtpo.errors import DataError
 from gtpo.rewards.answers import extract_answer
 from gtpo.rewards.completions import Completion, completion_text
-from gtpo.rewards.format import format_score, has_format
+from gtpo.rewards.format import format_reward, has_format
 from gtpo.rewards.grading import default_grader
 
 CORRECT = 10.0
@@ -28,7 +28,7 @@ def correctness_reward(
     """10 where the <answer> is right and the format complete, else 0; None where the row has no gold answer.
 
     `answer` is the data set's column of gold answers, one a completion. With `require_format=False` a closed <answer>
-    pair is enough. With TRL's `log_metric` the failures of a batch are logged as rewards/timeouts and rewards/crashes.
+    pair is enough. With TRL's `log_metric` accuracy, rewards/timeouts and rewards/crashes of a batch are logged.
     """
     texts = [completion_text(completion) for completion in completions]
     if isinstance(answer, str) or len(answer) != len(texts):
@@ -48,6 +48,8 @@ def correctness_reward(
         log_metric("rewards/timeouts", float(counts["timeout"]))
         log_metric("rewards/crashes", float(counts["crash"]))
     right = {row for row, verdict in zip(asked, verdicts, strict=True) if verdict == "right"}
+    if log_metric is not None and texts:
+        log_metric("accuracy", len(right) / len(texts))
     return [None if gold is None else CORRECT * (row in right) for row, gold in enumerate(answer)]
 
 
@@ -60,7 +62,7 @@ def paper_reward(
 ) -> list[float | None]:
     """The reward of arXiv:2508.03772, from 0 to 20: 10 for the complete format and, with it, 10 for a right answer."""
     correct = correctness_reward(completions, answer, log_metric=log_metric)
-    scores = [format_score(completion_text(completion)) for completion in completions]
+    scores = format_reward(completions, log_metric=log_metric)
     return [None if part is None else score + part for score, part in zip(scores, correct, strict=True)]
 
 

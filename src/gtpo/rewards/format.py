@@ -1,7 +1,7 @@
 """The paper's format: reasoning between its tags, then the answer between its tags, then nothing more."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gtpo.rewards.completions import Completion, completion_text
@@ -42,9 +42,17 @@ def format_score(text: str) -> float:
     return ONE_PAIR_AND_A_TAG if f"<{other}>" in text or f"</{other}>" in text else ONE_PAIR
 
 
-def format_reward(completions: Sequence[Completion], **columns: Any) -> list[float]:
-    """The format part of the paper's reward, for TRL or by hand: completions as text or as chat messages."""
-    return [format_score(completion_text(completion)) for completion in completions]
+def format_reward(
+    completions: Sequence[Completion], *, log_metric: Callable[[str, float], None] | None = None, **columns: Any
+) -> list[float]:
+    """The format part of the paper's reward, for TRL or by hand: completions as text or as chat messages.
+
+    With TRL's `log_metric` the share of complete formats is logged as format.
+    """
+    scores = [format_score(completion_text(completion)) for completion in completions]
+    if log_metric is not None and scores:
+        log_metric("format", scores.count(COMPLETE) / len(scores))
+    return scores
 
 
 def _is_closed(text: str, kind: str) -> bool:

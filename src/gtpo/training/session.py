@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.evaluation.evaluate import evaluate, no_progress
 from gtpo.evaluation.sampling import SamplingSettings
@@ -65,10 +65,13 @@ def make_trainer(plan: Plan, model: str, callbacks: Sequence[TrainerCallback] = 
         **trainer_arguments(plan.model_config, config),
     }
     if options.method == "sft":
-        return ResumableSFTTrainer(model, train_dataset=sft_dataset(problems, options), **common)
-    trainer = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
-    rewards: Any = [find_reward(name) for name in options.rewards]
-    return trainer(model, rewards, train_dataset=rl_dataset(problems, options), **common)
+        made: Any = ResumableSFTTrainer(model, train_dataset=sft_dataset(problems, options), **common)
+    else:
+        trainer = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
+        rewards: Any = [find_reward(name) for name in options.rewards]
+        made = trainer(model, rewards, train_dataset=rl_dataset(problems, options), **common)
+    made.remove_callback(PrinterCallback)  # transformers' way to show logs where its bar is off
+    return made
 
 
 def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Any = no_progress) -> bool:
