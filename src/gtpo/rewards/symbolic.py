@@ -35,7 +35,7 @@ def same_expression(answer: str, gold: str) -> bool:
 def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
     symbols = parsed.free_symbols | parsed_gold.free_symbols
     if symbols:
-        return not (parsed.is_Symbol or parsed_gold.is_Symbol) and _verify(parsed, parsed_gold)
+        return not _differ_somewhere(parsed, parsed_gold, symbols) and _verify(parsed, parsed_gold)
     low, high = _bounds(parsed_gold)
     number = read_number(compact(answer))
     if number and low is not None and high is not None:
@@ -45,6 +45,18 @@ def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
     return bool(
         difference.is_number and scale.is_finite and abs(difference) <= scale * Fraction(1, 10 ** (_DIGITS - 15))
     )
+
+
+def _differ_somewhere(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool:
+    """Have the expressions different values at one point? Then they need not be simplified, which takes far longer."""
+    from sympy import Rational
+
+    ordered = sorted(symbols, key=lambda symbol: symbol.name)
+    point = {symbol: Rational(13 + 4 * number, 7 + number) for number, symbol in enumerate(ordered)}
+    value, gold_value = (expression.subs(point).evalf() for expression in (parsed, parsed_gold))
+    if not (value.is_number and gold_value.is_number and value.is_finite and gold_value.is_finite):
+        return False
+    return bool(abs(value - gold_value) > 1e-6 * (abs(value) + abs(gold_value)))
 
 
 def _bounds(parsed: Any) -> tuple[Fraction | None, Fraction | None]:
