@@ -11,8 +11,11 @@ from typing import Any
 from gtpo.rewards.exact import read_number
 from gtpo.rewards.normalise import compact
 
-# What latex2sympy reads as something that nobody meant: digits in a row, two points in one number, prose, ratios.
-_NOT_MATHEMATICS = re.compile(r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[:$@#&?\"']|\\text")
+# What latex2sympy reads as something that nobody meant: digits in a row, two points in one number, prose, ratios, and
+# the names of angles and segments.
+_NOT_MATHEMATICS = re.compile(
+    r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[A-Z]{2}|[:$@#&?\"']|\\(?:text|angle|triangle)"
+)
 _DIGITS = 50
 
 
@@ -91,8 +94,9 @@ def _parse(text: str) -> Any:
     from sympy import Float, I, Rational, nan, zoo
 
     try:
+        config = ConversionConfig(lowercase_symbols=False)
         parsed: Any = latex2sympy(
-            text, is_real=True, normalization_config=None, conversion_config=ConversionConfig(lowercase_symbols=False)
+            text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
         )
     except (MemoryError, RecursionError):
         raise
