@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gtpo.problems import SYSTEM_PROMPT, load_problems
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.evaluate import evaluate, from_files, sample_problems
 from gtpo.evaluation.sampling import SamplingSettings
+from gtpo.problems import SYSTEM_PROMPT, load_problems
 
 from evaluation.answering import Parrot, save_answering_model, save_problems
 

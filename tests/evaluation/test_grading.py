@@ -1,8 +1,8 @@
 """Votes are for values, not for spellings."""
 
-import gtpo.rewards
 import pytest
 
+import gtpo.rewards
 from gtpo.evaluation.estimators import maj_at_k
 from gtpo.evaluation.grading import grade, merge_answers
 from gtpo.evaluation.samples import Sample

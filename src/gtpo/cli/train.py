@@ -76,6 +76,8 @@ def _own_overrides(args: argparse.Namespace) -> Settings:
 
 
 def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
+    from accelerate import PartialState
+
     from gtpo.training.plan import make_plan
     from gtpo.training.run import RunFolder
 
@@ -90,7 +92,11 @@ def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
     description = {
         "method": options.method, "model": options.model, "problems": options.problems, "seed": plan.config.seed,
     }  # fmt: skip
-    return _train(plan, RunFolder.create(plan.config.output_dir, plan.settings, description))
+    processes = PartialState()
+    if processes.is_main_process:
+        RunFolder.create(plan.config.output_dir, plan.settings, description)
+    processes.wait_for_everyone()
+    return _train(plan, RunFolder.open(plan.config.output_dir))
 
 
 def _resume(path: Path) -> int:
@@ -113,7 +119,9 @@ def _train(plan: Any, run_folder: Any) -> int:
     from gtpo.training.session import train
 
     path = run_folder.path
-    sys.stderr.write(opening(plan, run_folder))
+    is_main = plan.config.process_index == 0
+    if is_main:
+        sys.stderr.write(opening(plan, run_folder))
     logging.getLogger().addHandler(logging.FileHandler(run_folder.log))
     resume = f"gtpo train --resume {path}"
     try:
@@ -124,9 +132,11 @@ def _train(plan: Any, run_folder: Any) -> int:
             raise
         raise DataError(f"No space left on the disk of {path}. Make room, then: {resume}") from error
     if not is_finished:
-        sys.stderr.write(f"\nInterrupted. A checkpoint was saved; go on with:\n  {resume}\n")
+        if is_main:
+            sys.stderr.write(f"\nInterrupted. A checkpoint was saved; go on with:\n  {resume}\n")
         return 130
-    sys.stdout.write(closing_table(run_folder))
+    if is_main:
+        sys.stdout.write(closing_table(run_folder))
     return 0
 
 
