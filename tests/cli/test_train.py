@@ -164,6 +164,7 @@ def test_bad_input_gets_one_line_and_a_nonzero_exit(arguments, message, tmp_path
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ")
     assert message in error
+    assert not list(tmp_path.glob("runs/*"))  # the mended command finds its folder free
 
 
 def test_a_full_disk_is_said_plainly(tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError, DataError
+from gtpo.errors import ConfigError, DataError, GTPOError
 from gtpo.training.options import RunOptions
 from gtpo.training.recipe import Setting, Settings, parse_overrides
 
@@ -96,7 +96,12 @@ def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
     if processes.is_main_process:
         RunFolder.create(plan.config.output_dir, plan.settings, description)
     processes.wait_for_everyone()
-    return _train(plan, RunFolder.open(plan.config.output_dir))
+    run_folder = RunFolder.open(plan.config.output_dir)
+    try:
+        return _train(plan, run_folder)
+    except GTPOError:
+        run_folder.discard_if_nothing_was_trained()
+        raise
 
 
 def _resume(path: Path) -> int:
@@ -125,8 +130,8 @@ def _train(plan: Any, run_folder: Any) -> int:
     logging.getLogger().addHandler(logging.FileHandler(run_folder.log))
     resume = f"gtpo train --resume {path}"
     try:
-        with ProgressBar() as bar:
-            is_finished = train(plan, run_folder, [TrainingView()], bar)
+        with ProgressBar() as bar, TrainingView() as view:
+            is_finished = train(plan, run_folder, [view], bar)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
