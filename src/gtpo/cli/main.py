@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import gtpo
 from gtpo.cli import eval as eval_command
+from gtpo.cli import inspect as inspect_command
 from gtpo.errors import GTPOError
 
-COMMANDS = (eval_command,)
+COMMANDS = (eval_command, inspect_command)
 """Each has `add_parser(subparsers)`, which returns its parser, and `run(args)`, which returns the exit code."""
 
 
