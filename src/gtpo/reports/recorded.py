@@ -60,7 +60,7 @@ def _usable(row: dict[str, Any], skipped: Counter[str]) -> GroupRecord | None:
     except (TypeError, KeyError, AttributeError):
         sound, group = False, None
     if not sound:
-        skipped["fields are missing, or lists of one completion differ in length"] += 1
+        skipped["fields are missing or do not fit together"] += 1
     return group if sound else None
 
 
@@ -69,8 +69,11 @@ def _is_sound(completion: Any) -> bool:
     lists = [getattr(completion, name) for name in _PER_TOKEN]
     if completion.token_entropy is not None:
         lists.append(completion.token_entropy)
-    return all(isinstance(each, list) and len(each) == size for each in lists) and all(
-        isinstance(piece, str) for piece in completion.pieces
+    return (
+        all(isinstance(each, list) and len(each) == size for each in lists)
+        and all(isinstance(piece, str) for piece in completion.pieces)
+        and isinstance(completion.rewards, dict)
+        and all(isinstance(run, int) and 0 <= run <= size for run in (completion.prefix, completion.suffix))
     )
 
 

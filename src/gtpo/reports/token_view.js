@@ -228,7 +228,7 @@ function showDetails(index, place) {
 function hint() {
   const line = make("div", "line", null, at("details"));
   at("details").replaceChildren(line);
-  if (matchMedia("(hover: none)").matches) return make("span", "", "Tap a token to see what happens to it.", line);
+  if (matchMedia("(hover: none) and (pointer: coarse)").matches) return make("span", "", "Tap a token to see what happens to it.", line);
   make("span", "", "Point at a token, or walk with the keys:", line);
   for (const [keys, what] of [["← → ↑ ↓", "tokens"], ["n p", "groups"], ["] [", "steps"], ["v", "layout"], ["e", "entropy"], ["t", "theme"]]) {
     const pair = make("span", "figure", null, line);

@@ -25,10 +25,12 @@ MAX_TOKENS = 400_000
 """Tokens in one page, about 40 bytes each: beyond that some steps are left out."""
 
 
-def render_page(recorded: Recorded, *, title: str, rollouts: bool = False, opened: int = 0) -> str:
+def render_page(
+    recorded: Recorded, *, title: str, rollouts: bool = False, opened: int = 0, max_tokens: int = MAX_TOKENS
+) -> str:
     """The page as text; `opened` is the number of the group that shows first."""
     groups = recorded.groups
-    shown = thin_out(groups)
+    shown = thin_out(groups, max_tokens)
     notes = list(recorded.notes)
     if len(shown) < len(groups):
         notes.append(
@@ -64,7 +66,7 @@ def embedded_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def thin_out(groups: Sequence[GroupRecord], most: int = MAX_TOKENS) -> list[GroupRecord]:
+def thin_out(groups: Sequence[GroupRecord], most: int) -> list[GroupRecord]:
     """Evenly spread groups with at most about `most` tokens in all; at least one."""
     total = sum(len(completion.token_ids) for group in groups for completion in group.completions)
     if total <= most:
