@@ -341,8 +341,10 @@ def test_a_picture_shows_the_tokens(chromium, tmp_path):
 
 def test_a_page_stays_small_and_one_group_is_always_shown():
     groups = [group(completion(["x"] * 100, 1.0), step=step) for step in range(1, 41)]
-    assert [one.step for one in thin_out(groups, most=1000)] == [1, 5, 9, 13, 17, 21, 25, 29, 33, 37]
-    assert thin_out(groups, most=10) == groups[:1]
-    assert thin_out(groups, most=4000) == groups
-    assert "The page shows 10 of 40 groups" in render_page(Recorded(groups, []), title="a run", max_tokens=1000)
+    assert thin_out(groups, most=1000) == list(range(0, 40, 4))
+    assert thin_out(groups, most=10) == [0]
+    assert thin_out(groups, most=4000) == list(range(40))
+    page = render_page(Recorded(groups, []), title="a run", max_tokens=1000, opened=6)
+    assert "The page shows 11 of 40 groups" in page
+    assert '"opened":2' in page  # groups 0, 4 and the one that was asked for
     assert "The page shows" not in render_page(Recorded(groups, []), title="a run")

@@ -52,7 +52,7 @@ def read_recorded(run: Path | str) -> Recorded:
 
 def _usable(row: dict[str, Any], skipped: Counter[str]) -> GroupRecord | None:
     if row.get("schema") != SCHEMA:
-        skipped[f"schema {row.get('schema')!r} where this version of gtpo reads {SCHEMA}"] += 1
+        skipped[f"schema {repr(row.get('schema'))[:40]} where this version of gtpo reads {SCHEMA}"] += 1
         return None
     try:
         group = group_from_row(row)

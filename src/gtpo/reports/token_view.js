@@ -176,7 +176,7 @@ function drawChanges() {
     ].forEach((text) => make("td", "", text, row));
   };
   line("this group", data.groups[state.group].changes);
-  line(data.changes.groups === 1 ? "all" : `all ${data.changes.groups} groups`, data.changes);
+  if (data.changes.groups > 1) line(`all ${data.changes.groups} groups`, data.changes);
 }
 
 function shared(row, place) {

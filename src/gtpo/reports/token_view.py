@@ -30,7 +30,8 @@ def render_page(
 ) -> str:
     """The page as text; `opened` is the number of the group that shows first."""
     groups = recorded.groups
-    shown = thin_out(groups, max_tokens)
+    numbers = sorted({*thin_out(groups, max_tokens), opened})
+    shown = [groups[number] for number in numbers]
     notes = list(recorded.notes)
     if len(shown) < len(groups):
         notes.append(
@@ -40,7 +41,7 @@ def render_page(
     data = {
         "title": visible(title),
         "rollouts": rollouts,
-        "opened": min(opened, len(shown) - 1),
+        "opened": numbers.index(opened),
         "notes": [visible_lines(note) for note in notes],
         "fates": [dataclasses.asdict(fate) for fate in FATES.values()],
         "rare": RARE,
@@ -66,13 +67,11 @@ def embedded_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def thin_out(groups: Sequence[GroupRecord], most: int) -> list[GroupRecord]:
-    """Evenly spread groups with at most about `most` tokens in all; at least one."""
+def thin_out(groups: Sequence[GroupRecord], most: int) -> list[int]:
+    """The numbers of evenly spread groups with about `most` tokens in all at most; at least one."""
     total = sum(len(completion.token_ids) for group in groups for completion in group.completions)
-    if total <= most:
-        return list(groups)
-    number = max(1, len(groups) * most // total)
-    return [groups[index * len(groups) // number] for index in range(number)]
+    number = len(groups) if total <= most else max(1, len(groups) * most // total)
+    return [index * len(groups) // number for index in range(number)]
 
 
 def _groups(groups: Sequence[GroupRecord]) -> dict[str, Any]:
