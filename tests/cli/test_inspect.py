@@ -9,8 +9,9 @@ import pytest
 
 from gtpo import GTPOTrainer
 from gtpo.cli.main import main
-from gtpo.records import RecordFile, read_groups
+from gtpo.records import RecordFile, read_groups, read_metrics
 from gtpo.reports import screenshot
+from gtpo.reports.changes import count_changes
 
 from integrations.trl.checked import settings, train
 from reports.example_group import example_group
@@ -71,6 +72,16 @@ def test_the_records_of_a_real_run_are_shown(tiny_model, tmp_path, capsys):
                     assert names[fate] == "skipped"
                 elif pushed:
                     assert names[fate] in (("amplified", "up") if pushed > 0 else ("worsened", "down"))
+
+
+def test_the_counts_are_those_that_the_run_logged(tiny_model, tmp_path):
+    train(tiny_model, **settings(tmp_path, record_groups=2, record_every=1, trainer=GTPOTrainer))
+    groups = read_groups(tmp_path)
+    for row in read_metrics(tmp_path):
+        changes = count_changes([group for group in groups if group.step == row["step"]])
+        assert changes.protected == row["gtpo/num_tokens_skipped"]
+        assert changes.filtered == round(8 * (1 - row["gtpo/frac_kept"]))
+        assert changes.up_added == pytest.approx(row["gtpo/frac_push_added"] * (changes.up + changes.down), rel=1e-4)
 
 
 def test_the_terminal_shows_one_group_with_marks_that_need_no_colour(run, capsys):

@@ -100,7 +100,7 @@ def test_each_fate_has_a_colour_and_a_second_cue(opened):
     assert int(style(shown["amplified"][0], "font-weight")) > int(style(shown["up"][0], "font-weight"))
     legend = browser.find_element("id", "legend").text
     assert "penalty skipped" in legend
-    assert "a bad completion shares this token with a good one" in legend
+    assert "a good completion has it in the same place" in legend
     assert "not trained" not in legend
 
 

@@ -18,11 +18,13 @@ class Fate:
 FATES = {
     fate.name: fate
     for fate in (
-        Fate("amplified", "▲▲", "pushed up harder", "a good completion shares this token with a bad one: λ above 1"),
-        Fate("skipped", "◇", "penalty skipped", "a bad completion shares this token with a good one: λ below 1"),
+        Fate(
+            "amplified", "▲▲", "push amplified", "a bad completion has it in the same place: pushed up harder, λ > 1"
+        ),
+        Fate("skipped", "◇", "penalty skipped", "a good completion has it in the same place: kept from harm, λ < 1"),
         Fate("up", "▲", "pushed up", "made likelier"),
         Fate("down", "▼", "pushed down", "made less likely"),
-        Fate("worsened", "▼▼", "pushed down harder", "λ above 1, but the entropy penalty outweighs the advantage"),
+        Fate("worsened", "▼▼", "pushed down harder", "λ > 1, but the entropy penalty outweighs the advantage"),
         Fate("still", "=", "no push", "the advantage is zero"),
         Fate("untrained", "○", "not trained", "tool output and the like: keeps its place, gets no push"),
         Fate("filtered", "▨", "completion filtered", "mean entropy ⟨H⟩ above the threshold: nothing in it moves"),

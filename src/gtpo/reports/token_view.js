@@ -312,7 +312,7 @@ const KEYS = {
 function listen() {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, #prompt")) return;
-    if (/^(Arrow|Home$|End$)/.test(event.key)) {
+    if (/^Arrow/.test(event.key) || (state.current && /^(Home|End)$/.test(event.key))) {
       event.preventDefault();
       walk(event.key);
     } else if (KEYS[event.key]) KEYS[event.key]();
