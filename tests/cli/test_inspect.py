@@ -88,11 +88,11 @@ def test_the_terminal_shows_one_group_with_marks_that_need_no_colour(run, capsys
     assert main(["inspect", str(run), "--terminal"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("step 11\n")
-    assert "▲▲<reasoning>│↵│" in shown
-    assert "◇<reasoning>│↵│" in shown
-    assert "▨Half│ of of half" in shown
+    assert "▲▲<reasoning>│↵\n  In April ▲ Natalia sold" in shown
+    assert "◇<reasoning>│↵\n  In" in shown
+    assert "▨Half of of half" in shown
     assert "#4 bad  advantage −8.8" in shown
-    assert re.search(r"⟨H⟩ 1\.06 ━{10}┃━{5}─{5} above\s+ln 2", shown)
+    assert re.search(r"⟨H⟩ 1\.06 ━{6}┃━{3}─{3} above\s+ln 2", shown)
     assert "20 of 131 tokens protected" in shown
     assert "29 % of 45 conflict" in shown
     assert not (run / "inspect.html").exists()
@@ -137,7 +137,7 @@ def test_a_tokenizer_makes_the_tokens(tmp_path, tiny_model, capsys):
     path = tmp_path / "rollouts.jsonl"
     path.write_text('{"prompt": "p", "completion": "say red", "reward": 1}\n')
     assert main(["inspect", "--completions", str(path), "--tokenizer", tiny_model, "--terminal"]) == 0
-    assert "say│red│" in capsys.readouterr().out
+    assert "say│red" in capsys.readouterr().out
 
 
 def test_wrong_requests_are_one_line_that_says_what_to_do(run, tmp_path, capsys):

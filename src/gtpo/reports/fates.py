@@ -21,7 +21,7 @@ FATES = {
         Fate(
             "amplified", "▲▲", "push amplified", "a bad completion has it in the same place: pushed up harder, λ > 1"
         ),
-        Fate("skipped", "◇", "penalty skipped", "a good completion has it in the same place: kept from harm, λ < 1"),
+        Fate("skipped", "◇", "penalty skipped", "a good completion has it in the same place: spared, λ < 1"),
         Fate("up", "▲", "pushed up", "made likelier"),
         Fate("down", "▼", "pushed down", "made less likely"),
         Fate("worsened", "▼▼", "pushed down harder", "λ > 1, but the entropy penalty outweighs the advantage"),

@@ -20,7 +20,7 @@ _STYLES = {
     "filtered": "dim",
     "invalid": "dim strike",
 }
-_BAR = 20
+_BAR = 12
 
 
 def group_view(group: GroupRecord) -> Any:
@@ -97,14 +97,17 @@ def _tokens(completion: CompletionRecord) -> Any:
     from rich.text import Text
 
     text = Text("  ")
-    places = range(len(completion.pieces))
     fates = token_fates(completion)
-    for fate, run in groupby(places, key=lambda place: fates[place]):
+    for fate, run in groupby(range(len(fates)), key=fates.__getitem__):
         text.append(FATES[fate].mark, style=_STYLES[fate])
+        starts = True
         for place in run:
             piece = visible(completion.pieces[place])
-            text.append(piece, style=_STYLES[fate]).append("│" if not piece.startswith(" ") else "", style="dim")
-            if "\n" in completion.pieces[place]:
+            if not starts and not piece.startswith(" "):
+                text.append("│", style="dim")
+            text.append(piece, style=_STYLES[fate])
+            starts = "\n" in completion.pieces[place]
+            if starts:
                 text.append("\n  ")
         text.append(" ")
     return text if completion.pieces else Text("  empty completion", style="italic")
