@@ -99,6 +99,17 @@ def test_the_paper_layout_is_markdown_from_files_named_after_its_problem_sets(mo
     assert lines[2].count("–") == 3 * 3 + 3
 
 
+def test_the_word_lab_names_the_shipped_model_and_its_problems(tmp_path, monkeypatch, capsys):
+    lab = pytest.importorskip("gtpo.lab.model")
+    if not lab.lab_model_dir().is_dir():
+        pytest.skip("the lab's weights are not here")
+    monkeypatch.chdir(tmp_path)
+    assert main(["eval", "lab", "--limit", "8", "--samples", "4"]) == 0
+    assert "8 problems × 4 samples" in capsys.readouterr().out
+    made = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert made == [f"runs/eval/{name}" for name in ("curves.png", "curves.svg", "lab/lab.jsonl", "results.json")]
+
+
 def test_one_sample_is_greedy_and_the_table_says_so(models, toy, tmp_path, capsys):
     assert main(["eval", models[0], "--problems", toy, "--samples", "1", "--out", str(tmp_path / "out")]) == 0
     assert "5 problems × 1 samples, greedy" in capsys.readouterr().out
