@@ -168,10 +168,10 @@ function drawChanges() {
   const line = (title, changes) => {
     const row = make("tr", "", null, body);
     make("th", "", title, row);
-    const share = (count, of) => `${count} of ${of}`;
+    const share = (count, of) => `${count.toLocaleString("en")} of ${of.toLocaleString("en")}`;
     [
       share(changes.protected, changes.tokens), percent(changes.share_removed), share(changes.amplified, changes.tokens),
-      percent(changes.share_added), `${percent(changes.share_tags)} of ${changes.conflicts}`,
+      percent(changes.share_added), `${percent(changes.share_tags)} of ${changes.conflicts.toLocaleString("en")}`,
       ...(data.rollouts ? [] : [share(changes.filtered, changes.completions)]),
     ].forEach((text) => make("td", "", text, row));
   };
@@ -231,6 +231,7 @@ function hint() {
   if (matchMedia("(hover: none) and (pointer: coarse)").matches) return make("span", "", "Tap a token to see what happens to it.", line);
   make("span", "", "Point at a token, or walk with the keys:", line);
   for (const [keys, what] of [["← → ↑ ↓", "tokens"], ["n p", "groups"], ["] [", "steps"], ["v", "layout"], ["e", "entropy"], ["t", "theme"]]) {
+    if (what === "entropy" && at("entropy").hidden) continue;
     const pair = make("span", "figure", null, line);
     for (const key of keys.split(" ")) make("kbd", "", key, pair), pair.append(" ");
     pair.append(what);
