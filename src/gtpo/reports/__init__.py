@@ -1,0 +1,1 @@
+"""What came out of a run, shown: reads records, never a trainer."""
