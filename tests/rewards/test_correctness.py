@@ -83,7 +83,15 @@ def test_timeouts_and_crashes_of_a_batch_are_logged(monkeypatch: pytest.MonkeyPa
     completions = [completion(f"unseen {number}") for number in range(4)]
     rewards = correctness_reward(completions, ["7"] * 4, log_metric=logged.__setitem__)
     assert rewards == [0.0, 0.0, 0.0, 10.0]
-    assert logged == {"rewards/timeouts": 2.0, "rewards/crashes": 1.0}
+    assert logged == {"rewards/timeouts": 2.0, "rewards/crashes": 1.0, "accuracy": 0.25}
+
+
+def test_the_share_of_complete_formats_and_of_right_answers_is_logged():
+    logged: dict[str, float] = {}
+    paper_reward(
+        [completion("5"), completion("6"), "5", "<answer>5</answer>"], ["5"] * 4, log_metric=logged.__setitem__
+    )
+    assert (logged["accuracy"], logged["format"]) == (0.25, 0.5)
 
 
 def test_trl_calls_the_rewards_and_keeps_their_numbers_and_metrics():

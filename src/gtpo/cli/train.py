@@ -127,7 +127,8 @@ def _train(plan: Any, run_folder: Any) -> int:
     is_main = plan.config.process_index == 0
     if is_main:
         sys.stderr.write(opening(plan, run_folder))
-    logging.getLogger().addHandler(logging.FileHandler(run_folder.log))
+    log = logging.FileHandler(run_folder.log, delay=True)
+    logging.getLogger().addHandler(log)
     resume = f"gtpo train --resume {path}"
     try:
         with ProgressBar() as bar, TrainingView() as view:
@@ -136,6 +137,9 @@ def _train(plan: Any, run_folder: Any) -> int:
         if error.errno != errno.ENOSPC:
             raise
         raise DataError(f"No space left on the disk of {path}. Make room, then: {resume}") from error
+    finally:
+        logging.getLogger().removeHandler(log)
+        log.close()
     if not is_finished:
         if is_main:
             sys.stderr.write(f"\nInterrupted. A checkpoint was saved; go on with:\n  {resume}\n")
