@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 
 import gtpo
+from gtpo.cli import compare, health, report
 from gtpo.cli import eval as eval_command
 from gtpo.errors import GTPOError
 
-COMMANDS = (eval_command,)
+COMMANDS = (eval_command, report, compare, health)
 """Each has `add_parser(subparsers)`, which returns its parser, and `run(args)`, which returns the exit code."""
 
 
