@@ -27,6 +27,8 @@ TRACES: dict[str, dict[str, Any]] = {
     "broken_grpo_wrong_sign": {"method": "grpo", "learning_rate": 4e-4, "seed": 1, "reward": "wrong_sign"},
     "broken_grpo_long": {"method": "grpo", "learning_rate": 3e-4, "seed": 1, "reward": "long"},
     "broken_grpo_short": {"method": "grpo", "learning_rate": 3e-4, "seed": 1, "reward": "short"},
+    "broken_gtpo_wrong_sign": {"method": "gtpo", "learning_rate": 4e-4, "seed": 6, "reward": "wrong_sign"},
+    "healthy_grpo_slow": {"method": "grpo", "learning_rate": 5e-5, "seed": 7},
     "broken_grpo_noise": {"method": "grpo", "learning_rate": 4e-4, "seed": 1, "reward": "noise"},
 }
 """What made each trace; anything not said is as in `main`."""

@@ -88,16 +88,18 @@ def accuracy_falling(run: "Health") -> Findings:
 
 
 def length_exploding(run: "Health") -> Findings:
-    """Completions grow, and more of them are cut off."""
-    first, recent, cut = run["length"].first, run["length"].recent, run["truncated"]
-    if first is None or recent is None:
+    """Completions grow without getting better, or until they are cut off."""
+    first, recent, cut, accuracy = run["length"].first, run["length"].recent, run["truncated"], run["accuracy"]
+    if first is None or recent is None or recent < 1.3 * first:
         return
-    growth, is_cut = recent / max(first, 1.0), cut.recent or 0.0
-    if growth > 1.5 and is_cut - (cut.first or 0.0) > 0.2:
-        reason = f"length grew from {first:.0f} to {recent:.0f} tokens and {is_cut:.0%} of completions are cut off"
-        level: Level = 2 if is_cut > 0.5 else 1
-        remedy = "Look for a reward that pays for length; raise max_completion_length, or use loss_type='dr_grpo'"
-        yield Finding("length_exploding", level, reason.replace("%", " %"), remedy)
+    num_cut = cut.recent or 0.0
+    remedy = "Look for a reward that pays for length; raise max_completion_length, or use loss_type='dr_grpo'"
+    reason = f"length grew from {first:.0f} to {recent:.0f} tokens"
+    if recent > 1.5 * first and num_cut - (cut.first or 0.0) > 0.2:
+        reason += f" and {100 * num_cut:.0f} % of completions are cut off"
+        yield Finding("length_exploding", 2 if num_cut > 0.5 else 1, reason, remedy)
+    elif accuracy.recent is not None and accuracy.recent < (accuracy.first or 0.0):
+        yield Finding("length_exploding", 1, f"{reason} and accuracy is lower than at the start", remedy)
 
 
 def length_vanishing(run: "Health") -> Findings:
@@ -110,8 +112,8 @@ def length_vanishing(run: "Health") -> Findings:
     remedy = "Read some completions (gtpo inspect) and close the loophole in the reward"
     is_hacking = form.recent is not None and form.first is not None and form.recent >= form.first
     if is_hacking and accuracy.recent is not None and accuracy.recent <= (accuracy.first or 0.0):
-        reason += f" while format holds at {form.recent:.0%} and accuracy is no better: the reward is being gamed"
-        yield Finding("length_vanishing", 2, reason.replace("%", " %"), remedy)
+        reason += f" while format holds at {100 * (form.recent or 0):.0f} % and accuracy is no better: a gamed reward"
+        yield Finding("length_vanishing", 2, reason, remedy)
     elif recent < 0.3 * first:
         yield Finding("length_vanishing", 1, reason, remedy)
 
