@@ -84,8 +84,13 @@ def sections(runs: Sequence[Run]) -> list[Section]:
         panels = [panel(runs, *content) for content in contents]
         found.append(Section(title, text, [one for one in panels if one.lines]))
     times = [
-        panel(runs, name, "Whole step" if name == "step_time" else name.removeprefix("time/").capitalize(), "s")
-        for name in sorted({name for run in runs for name in phases(run.rows)})
+        panel(
+            runs,
+            name,
+            "Whole step" if name == "step_time" else name.removeprefix("gtpo/seconds_").capitalize(),
+            "s",
+        )
+        for name in dict.fromkeys(name for run in runs for name in phases(run.rows))
     ]
     found.append(Section("Time", "Seconds of a step and of its phases, as far as they were logged.", times))
     return [section for section in found if section.panels]

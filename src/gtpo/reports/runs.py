@@ -96,7 +96,8 @@ def logged_names(rows: Sequence[Row], meaning: str) -> tuple[str, ...]:
 
 def phases(rows: Sequence[Row]) -> list[str]:
     """The logged names of times, in seconds: the whole step and whatever parts of it were timed."""
-    return sorted({name for row in rows for name in row if name == "step_time" or name.startswith("time/")})
+    names = {name for row in rows for name in row if name == "step_time" or name.startswith("gtpo/seconds_")}
+    return sorted(names, reverse=True)
 
 
 def is_number(value: object) -> bool:
