@@ -3,6 +3,7 @@
 GTPOError
 ├── ConfigError (ValueError)        a setting is wrong or does not fit the method: change the setting
 ├── DataError (ValueError)          an input is malformed: mend the input
+├── GradingError (RuntimeError)     answers cannot be graded: look at the workers or at the answers
 └── MissingExtraError (ImportError) an optional dependency is absent: install it
 """
 
@@ -17,6 +18,10 @@ class ConfigError(GTPOError, ValueError):
 
 class DataError(GTPOError, ValueError):
     """A tensor, a row or a file does not have the form that it must have."""
+
+
+class GradingError(GTPOError, RuntimeError):
+    """The grading workers cannot start, or too many answers time out for their rewards to mean anything."""
 
 
 class MissingExtraError(GTPOError, ImportError):

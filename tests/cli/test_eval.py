@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from gtpo.problems import load_problems
 
 from gtpo.cli.main import main
 from gtpo.cli.progress import ProgressBar
 from gtpo.evaluation.evaluate import sample_problems
 from gtpo.evaluation.sampling import SamplingSettings
+from gtpo.problems import load_problems
 
 from evaluation.answering import Parrot, save_answering_model, save_problems
 
@@ -97,6 +97,17 @@ def test_the_paper_layout_is_markdown_from_files_named_after_its_problem_sets(mo
     assert lines[0].endswith("AMC23 maj@64 |")
     assert lines[2].startswith(f"| {models[0]} | ")
     assert lines[2].count("–") == 3 * 3 + 3
+
+
+def test_the_word_lab_names_the_shipped_model_and_its_problems(tmp_path, monkeypatch, capsys):
+    lab = pytest.importorskip("gtpo.lab.model")
+    if not lab.lab_model_dir().is_dir():
+        pytest.skip("the lab's weights are not here")
+    monkeypatch.chdir(tmp_path)
+    assert main(["eval", "lab", "--limit", "8", "--samples", "4"]) == 0
+    assert "8 problems × 4 samples" in capsys.readouterr().out
+    made = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert made == [f"runs/eval/{name}" for name in ("curves.png", "curves.svg", "lab/lab.jsonl", "results.json")]
 
 
 def test_one_sample_is_greedy_and_the_table_says_so(models, toy, tmp_path, capsys):

@@ -10,6 +10,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from gtpo import GTPOConfig, GTPOTrainer
+from gtpo.integrations.trl.checkpoints import CompleteCheckpoints, ExactResume
 from gtpo.integrations.trl.config import PROVEN_LOSS_TYPES
 
 from integrations.trl.checked import parity_reward, prompts, settings
@@ -121,24 +122,20 @@ def test_a_constant_row_of_advantages_is_the_one_advantage(options, tiny_model, 
     assert not halved_loss.equal(loss)
 
 
-def test_only_these_names_of_the_parent_are_overridden():
-    parents = {name for parent in GTPOTrainer.__mro__[1:] for name in vars(parent)}
-    ours = {name for name in vars(GTPOTrainer) if name in parents and not name.startswith("__")}
-    assert ours == {
-        "_calculate_rewards",
-        "_generate_and_score_completions",
-        "_get_per_token_logps_and_entropies",
-        "_name",
-        "_paper",
-        "_tag_names",
-    }
-    dunders = {"__init__", "__module__", "__doc__", "__annotations__", "__static_attributes__", "__firstlineno__"}
-    assert {name for name in vars(GTPOTrainer) if name.startswith("__")} <= dunders
+OVERRIDDEN = {
+    GTPOTrainer: {"_calculate_rewards", "_generate_and_score_completions", "_get_per_token_logps_and_entropies"},
+    ExactResume: {"_get_train_sampler", "_load_optimizer_and_scheduler"},
+    CompleteCheckpoints: {"_save_checkpoint", "train"},
+}
 
 
-def test_no_method_of_the_parent_is_copied():
-    for name in ("_calculate_rewards", "_generate_and_score_completions", "_get_per_token_logps_and_entropies"):
-        assert f"super().{name}(" in inspect.getsource(getattr(GTPOTrainer, name))
+@pytest.mark.parametrize("ours", OVERRIDDEN, ids=lambda cls: cls.__name__)
+def test_only_these_methods_of_the_parent_are_overridden_and_none_is_copied(ours):
+    theirs = {name for parent in GRPOTrainer.__mro__ for name in vars(parent)}
+    methods = {name for name, value in vars(ours).items() if inspect.isfunction(value)}
+    assert {name for name in methods & theirs if not name.startswith("__")} == OVERRIDDEN[ours]
+    for name in OVERRIDDEN[ours]:
+        assert f"super().{name}(" in inspect.getsource(getattr(ours, name))
 
 
 @pytest.mark.parametrize("has_old_pass", [False, True])

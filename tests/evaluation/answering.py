@@ -17,7 +17,7 @@ ANSWERS = [f"<reasoning>so</reasoning><answer>{number}</answer>" for number in (
 WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(8)), *ANSWERS]
 
 
-def save_answering_model(folder: Path, *, seed: int = 0, chat_template: str | None = None, context: int = 64) -> str:
+def save_answering_model(folder: Path, *, seed: int = 0, chat_template: str | None = None, context: int = 128) -> str:
     """A one-layer Llama over 16 words, five of which are complete answers; returns the folder."""
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gtpo.problems import load_problems
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.evaluate import evaluate, from_files, sample_problems
 from gtpo.evaluation.sampling import SamplingSettings
+from gtpo.problems import SYSTEM_PROMPT, load_problems
 
 from evaluation.answering import Parrot, save_answering_model, save_problems
 
@@ -109,8 +109,8 @@ def test_the_choice_of_sampling_is_written_into_file_and_result(models, toy, tmp
     assert greedy.to_json()["results"][0]["settings"] == header["settings"]
     drawn = ask(models[0], toy, tmp_path / "drawn").to_json()["results"][0]["settings"]
     assert (drawn["temperature"], drawn["top_p"], drawn["num_samples"], drawn["seed"]) == (0.9, 1.0, 8, 0)
-    assert drawn["max_new_tokens"] == 64 - 3
-    assert drawn["system_prompt"]
+    assert drawn["system_prompt"] == SYSTEM_PROMPT
+    assert drawn["max_new_tokens"] == 128 - len(SYSTEM_PROMPT.split()) - 2
 
 
 def test_weights_that_changed_under_the_same_name_are_not_mixed(toy, tmp_path):
@@ -235,6 +235,6 @@ def test_a_trailing_slash_names_the_same_model(models, toy, tmp_path):
 
 def test_a_prompt_that_fills_the_context_is_refused(models, tmp_path):
     long = tmp_path / "long.jsonl"
-    long.write_text(json.dumps({"question": "w1 " * 70, "answer": "1"}) + "\n")
+    long.write_text(json.dumps({"question": "w1 " * 130, "answer": "1"}) + "\n")
     with pytest.raises(ConfigError, match="Leave such problems out"):
         ask(models[0], str(long), tmp_path / "out")

@@ -1,11 +1,15 @@
 """Votes are for values, not for spellings."""
 
-import gtpo.rewards
 import pytest
 
+import gtpo.rewards
 from gtpo.evaluation.estimators import maj_at_k
 from gtpo.evaluation.grading import grade, merge_answers
 from gtpo.evaluation.samples import Sample
+
+
+def quiet(what, done, total):
+    pass
 
 
 def said(*answers, gold="1"):
@@ -14,7 +18,7 @@ def said(*answers, gold="1"):
 
 
 def graded(*answers, gold="1"):
-    (problem,) = grade([said(*answers, gold=gold)], lambda *_: None)
+    (problem,) = grade([said(*answers, gold=gold)], quiet)
     return problem
 
 
@@ -56,7 +60,9 @@ def test_the_grader_is_asked_once_for_each_distinct_answer_and_never_for_two_pla
 
 
 def test_problems_are_merged_together_but_do_not_mix():
-    first, second = merge_answers([{"a": False, "1": False, "1.0": False}, {"1.0": False, "b": True, "c": True}])
+    first, second = merge_answers(
+        [{"a": False, "1": False, "1.0": False}, {"1.0": False, "b": True, "c": True}], quiet
+    )
     assert first == {"a": "a", "1": "1", "1.0": "1"}
     assert second == {"b": "b", "c": "b", "1.0": "1.0"}
 
@@ -69,7 +75,7 @@ def test_a_megabyte_of_answer_is_compared_as_text(monkeypatch):
         lambda a, g: [seen.append(max(map(len, p))) or False for p in zip(a, g, strict=True)],
     )
     long = "9" * 1_000_000
-    (spelling,) = merge_answers([{long: False, long + "1": False, "x": False, "y": False}])
+    (spelling,) = merge_answers([{long: False, long + "1": False, "x": False, "y": False}], quiet)
     assert len(set(spelling.values())) == 4
     assert seen == [1]
 
@@ -78,4 +84,5 @@ def test_a_megabyte_of_answer_is_compared_as_text(monkeypatch):
 def test_progress_counts_distinct_answers(num_answers):
     seen = []
     grade([said(*["2"] * num_answers, None)], lambda *what: seen.append(what))
-    assert seen[-1] == ("grading", num_answers, num_answers)
+    assert seen == [*[("grading", n, num_answers) for n in range(num_answers + 1)], *seen[num_answers + 1 :]]
+    assert seen[-1] == ("merging", num_answers, num_answers)

@@ -43,6 +43,16 @@ def test_a_summary_has_a_column_a_model_and_one_a_difference():
     assert table["length, tokens"][2] == "+10.0 [10.0, 10.0]"
 
 
+def test_a_difference_that_rounds_to_zero_has_no_minus():
+    pair = [measured("A", "x", 0.1, mean_length=[5.0, 5.0, 5.0, 4.99]), measured("B", "x", 0.1, mean_length=[5.0] * 4)]
+    cells = {row[0]: row[-1] for row in summary_rows(evaluation(*pair), "x")}
+    assert cells["length, tokens"] == "+0.0 [0.0, 0.0]"
+    assert summary_rows(evaluation(*reversed(pair)), "x")[1][-1] == "+0.0 [0.0, 0.0]"
+    assert {row[0]: row[-1] for row in summary_rows(evaluation(pair[0], measured("B", "x", 0.3)), "x")}[
+        "pass@1 %"
+    ].startswith("−10.0 [−20.0, ")
+
+
 def test_every_other_model_is_compared_with_the_first():
     found = evaluation(
         measured("A", "x", 0.5), measured("B", "x", 0.2), measured("C", "x", 0.9), measured("C", "y", 0.1)

@@ -173,7 +173,7 @@ def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
 
     from gtpo.evaluation.layout import printable
 
-    table = Table(title=Text(printable(title)), caption=Text(caption), title_justify="left", caption_justify="left")
+    table = Table(title=Text(printable(title)), title_justify="left")
     for number, heading in enumerate(rows[0]):
         table.add_column(Text(heading), justify="right" if number else "left", overflow="fold", no_wrap=number == 0)
     for row in rows[1:]:
@@ -182,6 +182,7 @@ def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
     if not console.is_terminal:
         console = Console(file=sys.stdout, highlight=False, width=max(80, 30 * len(rows[0])))
     console.print(table)
+    console.print(Text(caption))
 
 
 def _how(evaluation: Any, problems: str) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import gtpo
 from gtpo.cli import compare, health, report
 from gtpo.cli import eval as eval_command
+from gtpo.cli import train as train_command
 from gtpo.errors import GTPOError
 
-COMMANDS = (eval_command, report, compare, health)
+COMMANDS = (train_command, eval_command, report, compare, health)
 """Each has `add_parser(subparsers)`, which returns its parser, and `run(args)`, which returns the exit code."""
 
 
@@ -19,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gtpo",
         description="GTPO (arXiv:2508.03772): reinforcement learning that does not break the model.",
-        epilog="example: gtpo eval lab",
+        epilog="example: gtpo train",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"gtpo {gtpo.__version__}")
@@ -33,7 +34,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command: 0 if it did its work, 2 if it was asked wrongly, 130 if it was interrupted."""
-    args = build_parser().parse_args(argv)
+    parser = build_parser()
+    args, args.rest = parser.parse_known_args(argv)
+    if args.rest and not getattr(args, "takes_rest", False):
+        parser.error(f"unrecognized arguments: {' '.join(args.rest)}")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
     try:
         code = args.run(args)

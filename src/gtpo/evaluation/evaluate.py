@@ -154,7 +154,7 @@ def sample_problems(
 
 def problem_set_name(name: str) -> str:
     """What a problem set is called in tables and files: its name, or that of its file."""
-    return Path(name).stem if name.endswith((".jsonl", ".parquet")) else name
+    return Path(name).stem if name.endswith((".jsonl", ".json", ".parquet")) else name
 
 
 def _require_distinct_names(what: str, names: Sequence[str]) -> None:

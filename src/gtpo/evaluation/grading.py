@@ -37,7 +37,8 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Grad
     ]
     correct = _graded(pairs, lambda done: progress("grading", done, len(pairs)))
     spellings = merge_answers(
-        [_distinct(given, samples[0].gold, correct) for samples, given in zip(problems, answers, strict=True)]
+        [_distinct(given, samples[0].gold, correct) for samples, given in zip(problems, answers, strict=True)],
+        progress,
     )
     return [
         GradedProblem(
@@ -49,7 +50,7 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Grad
     ]
 
 
-def merge_answers(problems: Sequence[dict[str, bool]]) -> list[dict[str, str]]:
+def merge_answers(problems: Sequence[dict[str, bool]], progress: Progress) -> list[dict[str, str]]:
     """One spelling for each answer of each problem: that of the first seen answer which it equals.
 
     Each problem is its distinct answers in the order of sampling, True where right. All right ones are equal. Wrong
@@ -62,7 +63,9 @@ def merge_answers(problems: Sequence[dict[str, bool]]) -> list[dict[str, str]]:
         right = [answer for answer, is_right in answers.items() if is_right]
         spellings.append(dict.fromkeys(right, right[0]) if right else {})
         left.append([answer for answer, is_right in answers.items() if not is_right])
+    total = sum(map(len, left))
     while any(left):
+        progress("merging", total - sum(map(len, left)), total)
         heads = [waiting[0] if waiting else "" for waiting in left]
         unsure = [
             (answer, head)
@@ -79,6 +82,7 @@ def merge_answers(problems: Sequence[dict[str, bool]]) -> list[dict[str, str]]:
             }
             spellings[index].update(dict.fromkeys(same, head))
             left[index] = [answer for answer in waiting if answer not in same]
+    progress("merging", total, total)
     return spellings
 
 

@@ -96,8 +96,9 @@ def _cell(name: str, shown: Estimate | PairedDifference | None) -> str:
     value = shown.difference if is_difference else shown.value
     scale = 100 if re.match(r"pass@|maj@|format_rate|truncation_rate", name) else 1
     digits = 3 if name == "mean_entropy" else 1
-    first, low, high = (f"{scale * number:.{digits}f}".replace("-", "−") for number in (value, shown.low, shown.high))
-    return f"{'+' if is_difference and value > 0 else ''}{first} [{low}, {high}]"
+    # "z" writes a zero that rounding leaves without its sign
+    first = f"{scale * value:{'+' if is_difference else ''}z.{digits}f}"
+    return f"{first} [{scale * shown.low:z.{digits}f}, {scale * shown.high:z.{digits}f}]".replace("-", "−")
 
 
 def _percent(values: NDArray[np.float64] | None) -> str:

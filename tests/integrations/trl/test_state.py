@@ -52,21 +52,23 @@ def test_a_resumed_run_goes_on_with_it(prompts_needed, restore_callbacks, tiny_m
     assert saved["InitialEntropyCallback"]["args"]["total_entropy"] == measured(resumed).total_entropy
 
 
-def test_a_checkpoint_of_grpo_does_not_pass_for_the_initial_policy(tiny_model, tmp_path):
+def write_grpo_checkpoint(tiny_model, tmp_path):
     theirs = settings(tmp_path, save_strategy="steps", save_steps=2, max_steps=2)
     for ours in ("entropy_threshold", "initial_entropy"):
         theirs.pop(ours)
     GRPOTrainer(tiny_model, parity_reward, GRPOConfig(bf16=False, **theirs), prompts()).train()
+    return str(tmp_path / "checkpoint-2")
+
+
+def test_a_checkpoint_of_grpo_does_not_pass_for_the_initial_policy(tiny_model, tmp_path):
+    checkpoint = write_grpo_checkpoint(tiny_model, tmp_path)
     with pytest.raises(ConfigError, match="checkpoint at step 2 does not have it"):
-        train(tiny_model, **options(tmp_path, resume_from_checkpoint=True))
-    told = train(tiny_model, **options(tmp_path, resume_from_checkpoint=True, initial_entropy=0.4))
+        train(tiny_model, **options(tmp_path, resume_from_checkpoint=checkpoint))
+    told = train(tiny_model, **options(tmp_path, resume_from_checkpoint=checkpoint, initial_entropy=0.4))
     assert last_log(told)["gtpo/initial_entropy"] == 0.4
 
 
 def test_filters_that_do_not_need_it_resume_from_anywhere(tiny_model, tmp_path):
-    theirs = settings(tmp_path, save_strategy="steps", save_steps=2, max_steps=2)
-    for ours in ("entropy_threshold", "initial_entropy"):
-        theirs.pop(ours)
-    GRPOTrainer(tiny_model, parity_reward, GRPOConfig(bf16=False, **theirs), prompts()).train()
-    resumed = train(tiny_model, **options(tmp_path, resume_from_checkpoint=True, entropy_filter="all"))
+    checkpoint = write_grpo_checkpoint(tiny_model, tmp_path)
+    resumed = train(tiny_model, **options(tmp_path, resume_from_checkpoint=checkpoint, entropy_filter="all"))
     assert resumed.state.global_step == 4

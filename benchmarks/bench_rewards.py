@@ -1,0 +1,102 @@
+"""Answers graded per second: 1 and 2 workers, and plain math-verify in one process, on GSM8K and MATH gold answers.
+
+    GTPO_DATA=folder python benchmarks/bench_rewards.py [--repeats 5] [--append benchmarks/results.csv]
+
+Each gold answer is asked twice: about itself in other dress, and about the answer of another problem of the set.
+No pair repeats and every repeat has fresh workers, so no cache plays a part. One row a provider: median and 20/80 quantiles over the repeats.
+"""
+
+import argparse
+import csv
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from gtpo.problems import load_problems
+from gtpo.rewards import GradingPool
+from gtpo.rewards.isolation import Pair
+
+
+def setup(size: int, name: str) -> list[Pair]:
+    """`size` distinct pairs (answer, gold) of a problem set, half of them equal."""
+    golds = list(dict.fromkeys(problem.answer for problem in load_problems(name, split="train")))
+    golds = (golds * (1 + size // len(golds)))[: size // 2]
+    same = [(f"${gold}$" if number % 2 else f"{gold} ", gold) for number, gold in enumerate(golds)]
+    other = [(golds[number - 7], gold) for number, gold in enumerate(golds)]
+    return [pair for both in zip(same, other, strict=True) for pair in both]
+
+
+def plain_math_verify(pairs: list[Pair]) -> list[bool]:
+    """math-verify as its README has it, in this process, without its alarm."""
+    from math_verify import parse, verify
+
+    graded: list[bool] = []
+    for answer, gold in pairs:
+        parsed = (parse(f"${gold}$", parsing_timeout=None), parse(f"${answer}$", parsing_timeout=None))
+        graded.append(verify(*parsed, timeout_seconds=None))
+    return graded
+
+
+def measure(num_workers: int, pairs: list[Pair], repeats: int) -> tuple[list[float], float]:
+    """Answers per second of each repeat, with fresh workers each time, and the share of answers found right."""
+    rates: list[float] = []
+    graded: list[bool] = []
+    for _ in range(repeats):
+        pool = GradingPool(num_workers=max(1, num_workers))
+        if num_workers:
+            pool.warm_up()
+        start = time.perf_counter()
+        graded = [verdict == "right" for verdict in pool.grade(pairs)] if num_workers else plain_math_verify(pairs)
+        rates.append(len(pairs) / (time.perf_counter() - start))
+        pool.close()
+    return sorted(rates), statistics.mean(graded)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=2048)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--append", type=Path)
+    options = parser.parse_args()
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    rows: list[dict[str, object]] = []
+    for name in ("gsm8k", "math"):
+        pairs = setup(options.size, name)
+        for label, num_workers in (("math-verify, in process", 0), ("1 worker", 1), ("2 workers", 2)):
+            rates, share = measure(num_workers, pairs, options.repeats)
+            low, *_, high = statistics.quantiles(rates, n=5) if len(rates) > 1 else rates * 2
+            row = {
+                "benchmark": "rewards",
+                "size": f"{name} {len(pairs)}",
+                "provider": label,
+                "metric": "answers per second",
+                "median": round(statistics.median(rates)),
+                "q20": round(low),
+                "q80": round(high),
+                "share_right": round(share, 3),
+                "hardware": f"{platform.machine()}, {platform.processor() or 'CPU'}",
+                "versions": f"python {platform.python_version()}, math-verify {version('math-verify')}",
+                "commit": commit,
+                "date": datetime.now(UTC).date().isoformat(),
+            }
+            rows.append(row)
+            sys.stdout.write(
+                f"{row['size']:>12}  {label:<24} {row['median']:>7} ({row['q20']} to {row['q80']}) a second, "
+            )
+            sys.stdout.write(f"{share:.1%} right\n")
+    if options.append:
+        is_new = not options.append.exists()
+        with options.append.open("a", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            if is_new:
+                writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""`gtpo train`: train a model by a recipe, or the lab without one."""
+
+import argparse
+import dataclasses
+import errno
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from gtpo.errors import ConfigError, DataError
+from gtpo.training.options import RunOptions
+from gtpo.training.recipe import Setting, Settings, parse_overrides
+
+_EPILOG = """\
+examples:
+  gtpo train                                   the lab: a tiny model, about three minutes on two CPU cores
+  gtpo train --method grpo                     the same with plain GRPO
+  gtpo train recipes/qwen2.5-1.5b/gsm8k.yaml --learning_rate 2e-6 --num_generations 12
+  gtpo train recipes/qwen2.5-1.5b/gsm8k.yaml --dry-run
+  gtpo train --resume runs/lab-lab-gtpo-seed42
+
+Every option of TRL and transformers is taken under its own name; some that one often wants:
+  --output_dir --seed --max_steps --num_train_epochs --learning_rate --per_device_train_batch_size
+  --gradient_accumulation_steps --num_generations --max_completion_length --temperature --beta
+  --use_peft --lora_r --lora_alpha --load_in_4bit --use_vllm --save_steps --report_to
+and of GTPO: --conflict_edges --conflict_match --conflict_positive_weight --conflict_negative_weight
+  --entropy_filter --entropy_threshold --entropy_penalty --entropy_penalty_center --record_every
+`gtpo train --help-all` explains each of them.
+"""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "train",
+        help="train a model: GTPO, GRPO or SFT",
+        description="Train a model by a recipe, or a tiny one that comes with the package.",
+        usage="gtpo train [RECIPE] [--option value …]",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    what = parser.add_argument_group("what to train")
+    for field in dataclasses.fields(RunOptions):
+        default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
+        shown = "" if default is None else f" (default: {default})"
+        what.add_argument(f"--{field.name}", metavar="…", nargs="+", help=field.metadata["help"] + shown)
+    how = parser.add_argument_group("how")
+    how.add_argument("--dry-run", action="store_true", help="check everything, print the plan, train nothing")
+    how.add_argument("--resume", type=Path, metavar="RUN", help="continue a run from its last complete checkpoint")
+    how.add_argument("--help-all", action="store_true", help="every option of GTPO, TRL and transformers")
+    parser.set_defaults(takes_rest=True)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    rest: list[str] = list(args.rest)
+    recipe = Path(rest.pop(0)) if rest and not rest[0].startswith("-") else None
+    overrides = {**parse_overrides(rest), **_own_overrides(args)}
+    if args.help_all:
+        return _help_all(overrides)
+    if args.resume is not None:
+        if recipe is not None or overrides:
+            raise ConfigError("--resume takes no recipe and no options: a run keeps the settings it began with.")
+        return _resume(args.resume)
+    return _start(recipe, overrides, args.dry_run)
+
+
+def _own_overrides(args: argparse.Namespace) -> Settings:
+    given = {field.name: getattr(args, field.name) for field in dataclasses.fields(RunOptions)}
+    return {
+        name: Setting(values if name == "rewards" else " ".join(values), "command line")
+        for name, values in given.items()
+        if values is not None
+    }
+
+
+def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
+    from gtpo.training.plan import make_plan
+    from gtpo.training.run import RunFolder
+
+    _quiet()
+    plan = make_plan(recipe, overrides)
+    if is_dry:
+        from gtpo.training.dry_run import describe
+
+        sys.stdout.write(describe(plan))
+        return 0
+    options = plan.options
+    description = {
+        "method": options.method, "model": options.model, "problems": options.problems, "seed": plan.config.seed,
+    }  # fmt: skip
+    return _train(plan, RunFolder.create(plan.config.output_dir, plan.settings, description))
+
+
+def _resume(path: Path) -> int:
+    from gtpo.training.plan import plan_from
+    from gtpo.training.run import RunFolder
+
+    _quiet()
+    run_folder = RunFolder.open(path)
+    if "after" in run_folder.summary():
+        sys.stderr.write(f"{path} is finished; there is nothing to resume.\n")
+        return 0
+    settings = {name: Setting(value, f"{path}/config.yaml") for name, value in run_folder.config().items()}
+    settings["output_dir"] = Setting(str(path), "command line")
+    return _train(plan_from(settings), run_folder)
+
+
+def _train(plan: Any, run_folder: Any) -> int:
+    from gtpo.cli.progress import ProgressBar
+    from gtpo.cli.training_view import TrainingView, closing_table, opening
+    from gtpo.training.session import train
+
+    path = run_folder.path
+    sys.stderr.write(opening(plan, run_folder))
+    logging.getLogger().addHandler(logging.FileHandler(run_folder.log))
+    resume = f"gtpo train --resume {path}"
+    try:
+        with ProgressBar() as bar:
+            is_finished = train(plan, run_folder, [TrainingView()], bar)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise DataError(f"No space left on the disk of {path}. Make room, then: {resume}") from error
+    if not is_finished:
+        sys.stderr.write(f"\nInterrupted. A checkpoint was saved; go on with:\n  {resume}\n")
+        return 130
+    sys.stdout.write(closing_table(run_folder))
+    return 0
+
+
+def _help_all(overrides: Settings) -> int:
+    from gtpo.training.parser import parser_for
+
+    method = overrides["method"].value if "method" in overrides else "gtpo"
+    sys.stdout.write(parser_for(method).format_help())
+    return 0
+
+
+def _quiet() -> None:
+    """Loading bars and advice of the libraries below do not help the reader of our own lines."""
+    import warnings
+
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", module=r"(torch|transformers|trl|accelerate)\.")

@@ -1,0 +1,101 @@
+"""What `gtpo train` shows: what will be done, how it goes, what came of it."""
+
+import math
+import sys
+from typing import Any
+
+from transformers import TrainerCallback
+
+LN2 = math.log(2)
+
+
+def opening(plan: Any, run: Any) -> str:
+    """The start-up summary."""
+    options, config = plan.options, plan.config
+    method = {
+        "gtpo": f"GTPO (arXiv:2508.03772), λ = {getattr(config, 'conflict_positive_weight', 2):g} / "
+        f"{getattr(config, 'conflict_negative_weight', 0):g}, γ = {getattr(config, 'entropy_penalty', 0):g}",
+        "grpo": f"GRPO, β = {getattr(config, 'beta', 0):g}",
+        "sft": "SFT on the published solutions",
+    }[options.method]
+    steps = f"{config.max_steps} steps" if config.max_steps > 0 else f"{config.num_train_epochs:g} epochs"
+    if options.method != "sft":
+        prompts = config.generation_batch_size // config.num_generations
+        steps += f" of {prompts} prompts × {config.num_generations} completions"
+    lines = {
+        "model": "the lab's, 1 M parameters" if options.model == "lab" else options.model,
+        "problems": "the lab's arithmetic" if options.problems == "lab" else options.problems,
+        "method": method,
+        "steps": f"{steps}, learning rate {config.learning_rate:g}, seed {config.seed}",
+        "written to": f"{run.path}/  (metrics.jsonl, groups.jsonl, checkpoints, model/, summary.json)",
+    }
+    return "".join(f"{name:>10}  {text}\n" for name, text in lines.items()) + "\n"
+
+
+class TrainingView(TrainerCallback):
+    """One live line: reward, accuracy, format, entropy against ln 2, kept, conflict, and the time left."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        from tqdm import tqdm
+
+        if state.is_world_process_zero:
+            seldom = 0.1 if sys.stderr.isatty() else 10.0
+            self._bar = tqdm(
+                total=state.max_steps, initial=state.global_step, file=sys.stderr, mininterval=seldom, unit="step",
+                bar_format="{n_fmt}/{total_fmt} {elapsed}<{remaining} {postfix}", dynamic_ncols=True,
+            )  # fmt: skip
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if self._bar is not None and logs and "train_runtime" not in logs:
+            self._bar.set_postfix_str(line(logs), refresh=False)
+            self._bar.update(state.global_step - self._bar.n)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def line(logs: dict[str, Any]) -> str:
+    """What matters of one logging step.
+
+    >>> line({"reward": 12.5, "accuracy": 0.4, "gtpo/entropy_mean": 0.41, "gtpo/frac_kept": 0.9})
+    'reward 12.5  accuracy 40%  entropy 0.41 < ln 2  kept 90%'
+    """
+    parts: list[str] = []
+    if logs.get("reward") is not None:
+        parts.append(f"reward {logs['reward']:.1f}")
+    elif logs.get("loss") is not None:
+        parts.append(f"loss {logs['loss']:.3f}")
+    parts += [f"{name} {logs[name]:.0%}" for name in ("accuracy", "format") if logs.get(name) is not None]
+    entropy = logs.get("gtpo/entropy_mean", logs.get("entropy"))
+    if entropy is not None:
+        parts.append(f"entropy {entropy:.2f} {'<' if entropy < LN2 else '>'} ln 2")
+    shares = {"kept": "gtpo/frac_kept", "conflict": "gtpo/frac_conflict"}
+    parts += [f"{name} {logs[key]:.0%}" for name, key in shares.items() if logs.get(key) is not None]
+    return "  ".join(parts)
+
+
+def closing_table(run: Any) -> str:
+    """Before and after, and what to do next."""
+    summary, path = run.summary(), run.path
+    before, after = summary.get("before"), summary.get("after")
+    lines = [f"\n{summary['steps']} steps in {summary['seconds']:.0f} s"]
+    if before and after:
+        sampled = (
+            f"{after['num_problems']} held-out problems × {after['num_samples']}, temperature {after['temperature']:g}"
+        )
+        lines += [f"\n{'':>10}  {'before':>8}  {'after':>8}     ({sampled})"]
+        lines += [f"{name:>10}  {before[name]:>8.1%}  {after[name]:>8.1%}" for name in ("accuracy", "format")]
+        if "entropy" in before and "entropy" in after:
+            lines += [f"{'entropy':>10}  {before['entropy']:>8.2f}  {after['entropy']:>8.2f}     (ln 2 = 0.69)"]
+    lines += [
+        "\nNext:",
+        f"  gtpo inspect {path}            see what the update did to every token",
+        f"  gtpo report {path}             curves",
+        f"  gtpo eval {run.model}    pass@k and maj@k",
+        "  gtpo train --method grpo        the same with plain GRPO, to compare",
+    ]
+    return "\n".join(lines) + "\n"

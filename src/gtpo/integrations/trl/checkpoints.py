@@ -1,0 +1,116 @@
+"""Checkpoints that survive a kill, and runs that go on as if nothing had happened.
+
+transformers writes a checkpoint file by file and resumes from the highest number, finished or not; TRL forgets where
+in its generation batch it was, and its sampler starts its shuffles over. So a checkpoint gets a marker when everything
+is written, only marked ones are resumed from, older ones are removed after the marker and not before, and the place in
+the generation batch is kept. On a CPU a resumed run then repeats the unbroken one bit for bit; vLLM's sampler and
+nondeterministic GPU kernels are beyond us.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
+from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.sft_trainer import SFTTrainer
+
+from gtpo.errors import ConfigError
+
+COMPLETE = "complete"
+ROLLOUTS = "rollouts_{rank}.pt"
+
+_Parent: Any = GRPOTrainer if TYPE_CHECKING else object
+
+
+def last_complete_checkpoint(run: Path | str) -> Path | None:
+    """The newest checkpoint of a run that was written to its end."""
+    folders = [folder for folder in Path(run).glob(f"{PREFIX_CHECKPOINT_DIR}-*") if (folder / COMPLETE).is_file()]
+    return max(folders, key=lambda folder: int(folder.name.rsplit("-", 1)[1]), default=None)
+
+
+def remove_incomplete_checkpoints(run: Path | str) -> None:
+    """Delete what a kill left half written."""
+    for folder in Path(run).glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+        if not (folder / COMPLETE).is_file():
+            shutil.rmtree(folder)
+
+
+class CompleteCheckpoints(_Parent):
+    """Mixin for trainers of transformers and TRL: marks checkpoints, and resumes from marked ones alone."""
+
+    accelerator: Any
+    _finished_epochs = 0
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = str(last_complete_checkpoint(str(self.args.output_dir)) or "")
+            if not resume_from_checkpoint:
+                raise ConfigError(
+                    f"{self.args.output_dir} holds no complete checkpoint to resume from. Train without "
+                    "resume_from_checkpoint, or name the folder of a checkpoint."
+                )
+        if resume_from_checkpoint:
+            state = json.loads((Path(resume_from_checkpoint) / "trainer_state.json").read_text())
+            self._finished_epochs = int(state["epoch"])
+        return super().train(resume_from_checkpoint or None, *args, **kwargs)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        limit, self.args.save_total_limit = self.args.save_total_limit, None  # not before the marker is there
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self.args.save_total_limit = limit
+        run = self._get_output_dir(trial=trial)
+        folder = Path(run) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        self._save_progress(folder)
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            (folder / COMPLETE).touch()
+            rotate_checkpoints(run, limit, self.state.best_model_checkpoint, use_mtime=True)
+
+    def _save_progress(self, folder: Path) -> None:
+        """What else a checkpoint must hold."""
+
+
+class ExactResume(CompleteCheckpoints):
+    """The same for GRPO's family: also keeps the place in the generation batch and in the order of prompts."""
+
+    _step: int
+    _buffered_inputs: Any
+    _metrics: Any
+
+    def _save_progress(self, folder: Path) -> None:
+        args: Any = self.args
+        is_used_up = self._step % (args.steps_per_generation * self.num_iterations) == 0
+        progress = {
+            "step": self._step,
+            "buffered_inputs": None if is_used_up else self._buffered_inputs,
+            "metrics": dict(self._metrics["train"]),
+        }
+        torch.save(progress, folder / ROLLOUTS.format(rank=self.args.process_index))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        path = os.path.join(checkpoint or "", ROLLOUTS.format(rank=self.args.process_index))
+        if checkpoint is not None and os.path.isfile(path):
+            progress = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+            self._step, self._buffered_inputs = progress["step"], progress["buffered_inputs"]
+            self._metrics["train"].update(progress["metrics"])
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        sampler: Any = super()._get_train_sampler(dataset)
+        for _ in range(self._finished_epochs if sampler.shuffle else 0):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)  # the shuffles of finished epochs
+        return sampler
+
+
+class ResumableGRPOTrainer(ExactResume, GRPOTrainer):
+    """TRL's GRPOTrainer with checkpoints as above, so that it can be compared with GTPO on equal terms."""
+
+
+class ResumableSFTTrainer(CompleteCheckpoints, SFTTrainer):
+    """TRL's SFTTrainer, likewise."""

@@ -1,0 +1,99 @@
+"""The lab's problems: sums in four levels, an endless seeded train stream and one fixed held-out set.
+
+    level 1   17+5-9         two steps
+    level 2   (17+5)*4       two steps
+    level 3   17*4+5-9       three steps
+    level 4   (17+5)*4-9+6   four steps
+
+No intermediate value is negative. The held-out problems are the same in every process and version; the train stream
+never yields one of them.
+"""
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from typing import Literal
+
+from gtpo.errors import require, require_choice
+from gtpo.problems.problem import Problem
+
+NUM_LEVELS = 4
+NUM_HELD_OUT = 256
+_HELD_OUT_SEED = 20260101
+
+
+def lab_problems(split: Literal["train", "test"], num_problems: int, *, seed: int = 0) -> list[Problem]:
+    """The first `num_problems` of the train stream of this seed, or of the held-out set, which knows no seed.
+
+    Any run of the held-out set that starts at its beginning holds the levels in equal parts. Train problems may
+    repeat: levels 1 and 2 have only some thousand.
+
+    >>> lab_problems("test", 4) == lab_problems("test", 256, seed=7)[:4]
+    True
+    >>> [problem.level for problem in lab_problems("test", 6)]
+    [1, 2, 3, 4, 1, 2]
+    """
+    require_choice("split", split, ("train", "test"))
+    require(num_problems >= 0, "num_problems", num_problems, "at least 0")
+    if split == "train":
+        return list(islice(train_stream(random.Random(seed)), num_problems))
+    require(num_problems <= NUM_HELD_OUT, "num_problems", num_problems, f"at most {NUM_HELD_OUT} in the test split")
+    return list(_held_out()[:num_problems])
+
+
+def train_stream(rng: random.Random) -> Iterator[Problem]:
+    """Train problems without end, the levels equally likely."""
+    held_out = {problem.question for problem in _held_out()}
+    while True:
+        problem = _draw(rng, rng.randint(1, NUM_LEVELS))
+        if problem.question not in held_out:
+            yield problem
+
+
+@cache
+def _held_out() -> tuple[Problem, ...]:
+    rng = random.Random(_HELD_OUT_SEED)
+    problems: dict[str, Problem] = {}
+    while len(problems) < NUM_HELD_OUT:
+        problem = _draw(rng, len(problems) % NUM_LEVELS + 1)
+        problems.setdefault(problem.question, problem)
+    return tuple(problems.values())
+
+
+def _draw(rng: random.Random, level: int) -> Problem:
+    while True:
+        first, second, third, fourth = (rng.randint(2, 19) for _ in range(4))
+        factor = rng.randint(2, 5)
+        expression, start, moves = {
+            1: (f"{first}+{second}-{third}", first, f"+{second} -{third}"),
+            2: (f"({first}+{second})*{factor}", first, f"+{second} *{factor}"),
+            3: (f"{first}*{factor}+{second}-{third}", first, f"*{factor} +{second} -{third}"),
+            4: (
+                f"({first}+{second})*{factor}-{third}+{fourth}",
+                first,
+                f"+{second} *{factor} -{third} +{fourth}",
+            ),
+        }[level]
+        steps, values = _work_out(start, moves.split())
+        if min(values) >= 0:
+            return Problem(
+                question=f"{expression}=?",
+                answer=str(values[-1]),
+                source="lab",
+                solution=" ".join(steps),
+                level=level,
+            )
+
+
+def _work_out(value: int, moves: list[str]) -> tuple[list[str], list[int]]:
+    """Each move of the form `*4`, written out as `22*4=88`, and the values on the way."""
+    steps: list[str] = []
+    values: list[int] = []
+    for move in moves:
+        operand = int(move[1:])
+        result = {"+": value + operand, "-": value - operand, "*": value * operand}[move[0]]
+        steps.append(f"{value}{move}={result}")
+        values.append(result)
+        value = result
+    return steps, values

@@ -1,0 +1,16 @@
+"""Problems to train and to evaluate on: one record, one file a data set, from the hub or from a folder."""
+
+from gtpo.problems.loading import load_problems, problem_sets
+from gtpo.problems.problem import SYSTEM_PROMPT, Problem, filter_by_length, to_dataset, to_messages
+from gtpo.problems.problem_set import ProblemSet
+
+__all__ = [
+    "SYSTEM_PROMPT",
+    "Problem",
+    "ProblemSet",
+    "filter_by_length",
+    "load_problems",
+    "problem_sets",
+    "to_dataset",
+    "to_messages",
+]

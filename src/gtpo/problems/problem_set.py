@@ -1,0 +1,89 @@
+"""A named problem set: where it is on the hub, how its rows read, and what its files are called in a local folder."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gtpo.errors import DataError, require_choice
+from gtpo.problems.problem import Problem
+from gtpo.problems.rows import Row, make_problem, read_rows
+
+DATA_VARIABLE = "GTPO_DATA"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ProblemSet:
+    """All that this package must know about a problem set; each file of a data set makes one or two.
+
+    `splits` maps our split names to the hub's, `files` maps them to the names that a local copy may have, best first.
+    `read_row(row, place, split)` makes a Problem of a row of the hub, raises DataError for a broken one and returns
+    None for one that its publisher left without an answer. Local copies have the columns question, answer, solution,
+    source and level; `subject_of(source)` may find the subject.
+    """
+
+    name: str
+    hub: str
+    read_row: Callable[[Row, str, str], Problem | None]
+    splits: Mapping[str, str]
+    files: Mapping[str, tuple[str, ...]]
+    configs: tuple[str | None, ...] = (None,)
+    subject_of: Callable[[str], str | None] | None = None
+
+    def load(self, split: str, data_dir: str | Path | None = None) -> list[Problem]:
+        """All problems of a split, from the folder that `data_dir` or GTPO_DATA names, else from the hub.
+
+        From the hub a question comes once, and what is also in the test split is left out of the train split.
+        """
+        require_choice(f"split of {self.name}", split, tuple(self.splits))
+        if folder := data_dir or os.environ.get(DATA_VARIABLE):
+            return list(self._from_folder(Path(folder), split))
+        problems = list(self._from_hub(split))
+        seen = set[str]()
+        if split == "train" and "test" in self.splits:
+            seen = {problem.question for problem in self._from_hub("test") if problem is not None}
+        kept: list[Problem] = []
+        for problem in problems:
+            if problem is not None and problem.question not in seen:
+                seen.add(problem.question)
+                kept.append(problem)
+        if len(kept) < len(problems):
+            dropped = len(problems) - len(kept)
+            logger.warning(
+                "Dropped %d rows of %s: no answer, a repetition, or also in the test split.", dropped, self.hub
+            )
+        return kept
+
+    def _from_folder(self, folder: Path, split: str) -> Iterator[Problem]:
+        path = next((folder / name for name in self.files[split] if (folder / name).is_file()), None)
+        if path is None:
+            raise DataError(
+                f"The folder {folder} has no {' or '.join(self.files[split])} for {self.name} ({split}): put the file "
+                f"there, or unset data_dir and {DATA_VARIABLE} to read {self.hub} from the hub."
+            )
+        for place, row in read_rows(path):
+            problem = make_problem(row, place, f"{self.name}/{split}")
+            subject = problem.subject or (self.subject_of(problem.source) if self.subject_of else None)
+            yield replace(problem, subject=subject)
+
+    def _from_hub(self, split: str) -> Iterator[Problem | None]:
+        for config in self.configs:
+            for number, row in enumerate(_hub_rows(self.hub, config, self.splits[split])):
+                place = f"{self.hub}{f' ({config})' if config else ''}, split {self.splits[split]}, row {number}"
+                yield self.read_row(row, place, split)
+
+
+def _hub_rows(hub: str, config: str | None, split: str) -> Iterator[Row]:
+    import datasets
+
+    try:
+        rows = datasets.load_dataset(hub, config, split=split)
+    except Exception as error:
+        raise DataError(
+            f"Could not read {hub} from the hub ({type(error).__name__}: {error}). Check the connection, or point "
+            f"data_dir or {DATA_VARIABLE} at a folder with a copy."
+        ) from error
+    yield from rows  # pyright: ignore[reportReturnType]

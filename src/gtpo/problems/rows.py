@@ -1,0 +1,89 @@
+"""Rows of files and data sets, read with care: a broken row is an error that says where it is and what to do."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gtpo.errors import DataError
+from gtpo.problems.problem import Problem
+
+Row = Mapping[str, Any]
+
+
+def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Each row of a .jsonl or .parquet file, with the place where it stands. Blank lines are skipped."""
+    if not path.is_file():
+        raise DataError(f"There is no file {path}: give the path of a .jsonl or .parquet file.")
+    if path.suffix == ".parquet":
+        yield from _read_parquet(path)
+    elif path.suffix in (".jsonl", ".json"):
+        yield from _read_jsonl(path)
+    else:
+        raise DataError(f"{path} is neither .jsonl nor .parquet: convert it to one of them.")
+
+
+def make_problem(row: Row, place: str, source: str, columns: Mapping[str, str] | None = None) -> Problem:
+    """The problem in a row whose columns are named as in Problem, or as `columns` (ours -> theirs) says."""
+    named = {name: (columns or {}).get(name, name) for name in Problem.__dataclass_fields__}
+    return Problem(
+        question=text_field(row, named["question"], place),
+        answer=text_field(row, named["answer"], place),
+        source=str(row.get(named["source"]) or source),
+        solution=str(row.get(named["solution"]) or ""),
+        subject=row.get(named["subject"]) or None,
+        level=read_level(row.get(named["level"])),
+    )
+
+
+def text_field(row: Row, column: str, place: str) -> str:
+    """A column that must hold text or a number, as text: 27, "27" and 27.0 are all "27"."""
+    value = row.get(column)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value.strip():
+        found = f"{value!r:.80}" if column in row else f"only the columns {', '.join(map(str, row))}"
+        raise DataError(
+            f"{place}: the column {column!r} must hold text, got {found}. Mend the row, or name another column."
+        )
+    return value.strip()
+
+
+def read_level(value: object) -> int | None:
+    """The level of a MATH problem, from 3 or "Level 3"; None for "Level ?" and for nothing.
+
+    >>> read_level("Level 3"), read_level(3), read_level("Level ?"), read_level(None)
+    (3, 3, None, None)
+    """
+    digits = re.fullmatch(r"(?:Level )?(\d+)", str(value))
+    return int(digits[1]) if digits else None
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[str, Row]]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            place = f"{path}, line {number}"
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise DataError(f"{place}: this is not JSON ({error}). Mend or delete the line.") from error
+            if not isinstance(row, dict):
+                raise DataError(f"{place}: each line must be a JSON object, got {line.strip():.80}. Mend the line.")
+            yield place, row
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowInvalid
+
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    except ArrowInvalid as error:
+        raise DataError(f"{path} is not a Parquet file ({error}): write it again.") from error
+    for number, row in enumerate(rows, start=1):
+        yield f"{path}, row {number}", row

@@ -1,0 +1,92 @@
+r"""Plain numbers, read by strict patterns and compared as exact fractions. Runs in the grading workers."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_GROUPED = r"\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d{1,3}(?: \d{3})+(?:\.\d*)?"
+_PLAIN = re.compile(rf"(?P<number>{_DECIMAL}|{_GROUPED})(?:[eE](?P<e>[+-]?\d{{1,3}}))?")
+_POWER = re.compile(rf"(?P<number>{_DECIMAL})(?:\\times|\\cdot|\*)10\^\{{?(?P<e>-?\d{{1,3}})\}}?")
+_FRACTION = re.compile(
+    rf"(?:\\frac\{{(?P<a>-?{_DECIMAL})\}}\{{(?P<b>-?{_DECIMAL})\}}|(?P<c>{_DECIMAL}|{_GROUPED})/(?P<d>{_DECIMAL}|{_GROUPED}))"
+)
+_REPEATING = re.compile(r"(?P<whole>\d*)\.(?P<fixed>\d*)\\overline\{(?P<cycle>\d+)\}")
+_MIXED = re.compile(r"(?P<whole>\d+)(?:\\frac\{(?P<a>\d+)\}\{(?P<b>\d+)\}| (?P<c>\d+)/(?P<d>\d+))")
+
+MIN_DIGITS = 6
+"""Significant digits that a rounded decimal must show before it stands for a number that has no finite decimal."""
+
+
+@dataclass(frozen=True)
+class ExactNumber:
+    """A number as written: its value and, where it is a decimal, its digits after and in front of the point."""
+
+    value: Fraction
+    num_decimals: int | None = None
+    num_digits: int = 0
+
+    def rounds(self, other_low: Fraction, other_high: Fraction) -> bool:
+        """Is this a decimal of enough digits within one unit of its last place of a number in the given bounds?"""
+        if self.num_decimals is None or self.num_digits < MIN_DIGITS:
+            return False
+        unit = Fraction(1, 10**self.num_decimals)
+        return other_low - unit < self.value < other_high + unit
+
+
+def read_number(text: str) -> ExactNumber | None:
+    r"""The number that the whole compact text spells (integer, decimal, fraction, mixed, power of ten), or None.
+
+    >>> [str(read_number(text).value) for text in ("1,000", "1000.0", ".5", "\\frac{1}{2}", "-1\\frac{1}{2}", "1e3")]
+    ['1000', '1000', '1/2', '1/2', '-3/2', '1000']
+    >>> read_number("15x") is read_number("1/0") is read_number("1,00") is None
+    True
+    """
+    sign, text = (-1, text[1:].lstrip()) if text.startswith("-") else (1, text.removeprefix("+"))
+    if match := _PLAIN.fullmatch(text) or _POWER.fullmatch(text):
+        digits = re.sub("[ ,]", "", match["number"])
+        value = Fraction(digits) * Fraction(10) ** int(match["e"] or 0)
+        if match["e"]:
+            return ExactNumber(sign * value)
+        after = len(digits.partition(".")[2])
+        return ExactNumber(sign * value, after, len(digits.replace(".", "").lstrip("0")))
+    value = _read_repeating(text) if "overline" in text else _read_fraction(text)
+    return None if value is None else ExactNumber(sign * value)
+
+
+def same_number(answer: ExactNumber, gold: ExactNumber) -> bool:
+    """Equal, or the answer rounds a gold that no finite decimal can write (1/3, never 1/4).
+
+    >>> one_third = read_number("1/3")
+    >>> same_number(read_number("0.333333"), one_third), same_number(read_number("0.33"), one_third)
+    (True, False)
+    """
+    if answer.value == gold.value:
+        return True
+    return not _is_finite_decimal(gold.value) and answer.rounds(gold.value, gold.value)
+
+
+def _read_repeating(text: str) -> Fraction | None:
+    if not (match := _REPEATING.fullmatch(text)):
+        return None
+    whole, fixed, cycle = match.group("whole", "fixed", "cycle")
+    cycle_value = Fraction(int(cycle), 10 ** len(cycle) - 1)
+    return int(whole or 0) + (int(fixed or 0) + cycle_value) / 10 ** len(fixed)
+
+
+def _read_fraction(text: str) -> Fraction | None:
+    whole = Fraction(0)
+    if match := _MIXED.fullmatch(text):
+        whole = Fraction(match["whole"])
+    elif not (match := _FRACTION.fullmatch(text)):
+        return None
+    numerator, denominator = (Fraction(re.sub("[ ,]", "", match[a] or match[b])) for a, b in ("ac", "bd"))
+    return None if denominator == 0 else whole + numerator / denominator
+
+
+def _is_finite_decimal(value: Fraction) -> bool:
+    rest = value.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest == 1

@@ -1,0 +1,134 @@
+r"""One spelling for answers that differ only in how they are written: Unicode, LaTeX dress, wrappers.
+
+Nothing here looks at meaning or evaluates anything; the text is of bounded length. Runs in the grading workers.
+"""
+
+import re
+import unicodedata
+
+_CHARACTERS = str.maketrans(
+    dict.fromkeys("\u2212\u2012\u2013\u2014\u2010\u2011\ufe63", "-")
+    | dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000\t\r\n", " ")
+    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
+    | {"\u00d7": r"\times ", "\u00b7": r"\cdot ", "\u22c5": r"\cdot ", "\u2217": "*", "\u00f7": "/", "\u2044": "/"}
+    | {"\u03c0": r"\pi ", "\u221e": r"\infty ", "\u00b0": r"^\circ ", "\u00b1": r"\pm ", "\u03b8": r"\theta "}
+    | {"\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\ne ", "\u222a": r"\cup ", "\u2229": r"\cap "}
+    | {"\u2208": r"\in ", "\u2205": r"\emptyset ", "\u2248": r"\approx ", "\u2019": "'", "\u2018": "'"}
+)
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+
+_REWRITES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"(?<=\d)\s*(?:,\s*\\!\s*|\{,\}\s*)(?=\d{3})", ""),
+        (r"(?<!\\)\\(?:[!,;:> ]|(?:q?quad|displaystyle|limits)(?![a-zA-Z]))|~", " "),
+        (r"\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])\s*", ""),
+        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\(?:textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)(?=\s*\{)", r"\\text"),
+        (r"\\leq(?:slant)?(?![a-zA-Z])|<=", r"\\le "),
+        (r"\\geq(?:slant)?(?![a-zA-Z])|>=", r"\\ge "),
+        (r"\\neq(?![a-zA-Z])", r"\\ne "),
+        (r"\\varnothing(?![a-zA-Z])", r"\\emptyset "),
+        (r"\\lbrace(?![a-zA-Z])", r"\\{"),
+        (r"\\rbrace(?![a-zA-Z])", r"\\}"),
+        (r"(\\(?:begin|end))\{bmatrix\}", r"\1{pmatrix}"),
+        (r"\\degree(?![a-zA-Z])|\^\s*\{\s*\\circ\s*\}|\^\s*\\circ(?![a-zA-Z])", r"^\\circ "),
+        (r"\\%", "%"),
+        (r"\*\*", "^"),
+        (r"\^\s*\(([^()]*)\)", r"^{\1}"),
+        (r"\^\s*(-?\d+)", r"^{\1}"),
+        (r"(?:√|(?<![\\a-zA-Z])sqrt)\s*\(([^()]*)\)", r"\\sqrt{\1}"),
+        (r"√\s*(\d+|[a-zA-Z])", r"\\sqrt{\1}"),
+        (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
+        (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
+        (r"(?<![\\a-zA-Z])(?:infinity|inf)(?![a-zA-Z])", r"\\infty "),
+        (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
+        (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
+        (r"\\frac\s*(\{[^{}]*\})\s*(\d)", r"\\frac\1{\2}"),
+        (r"_\s*\{\s*(\d+)\s*\}", r"_\1"),
+        (r"\s+", " "),
+    )
+]
+
+_WRAPPERS = [
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"\$\$([^$]*)\$\$",
+        r"\$([^$]*)(?<!\\)\$",
+        r"\\\((.*)\\\)",
+        r"\\\[(.*)\\\]",
+        r"\*\*([^*]+)\*\*",
+        r"`([^`]+)`",
+        r'"([^"]+)"',
+        r"(?:=|\\approx)\s*(.+)",
+        r"(?i:(?:the\s+)?(?:final\s+)?answer\s*(?:is\s*:?|:|=))\s*(.+)",
+    )
+]
+
+
+def normalise(text: str) -> str:
+    r"""The answer in one spelling: plain signs, no wrappers, \frac{a}{b}, single spaces.
+
+    >>> normalise("  $\\dfrac12$. "), normalise("\\boxed{1{,}000}"), normalise("−√3"), normalise("1½")
+    ('\\frac{1}{2}', '1000', '-\\sqrt{3}', '1\\frac{1}{2}')
+    """
+    text = _unwrap(_plain_characters(text))
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    return _unwrap(text)
+
+
+def compact(text: str) -> str:
+    """Without spaces, but for those between digits: "1 1/2" is not "11/2".
+
+    >>> compact("x + 1 = 2"), compact("1 1/2")
+    ('x+1=2', '1 1/2')
+    """
+    return re.sub(r"(?<!\d) +| +(?!\d)", "", re.sub(r"\s+", " ", text.strip()))
+
+
+def boxed(text: str) -> str | None:
+    r"""The content of the last \boxed{…} (or \fbox{…}), nested braces and all; None where none is closed.
+
+    >>> boxed("so \\boxed{1} or rather $\\boxed{\\frac{1}{\\sqrt{2}}}$.")
+    '\\frac{1}{\\sqrt{2}}'
+    >>> boxed("so $\\boxed 2$.")
+    '2'
+    """
+    for match in reversed(list(re.finditer(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))", text))):
+        if match["bare"]:
+            return match["bare"]
+        depth = 1
+        for position in range(match.end(), len(text)):
+            depth += {"{": 1, "}": -1}.get(text[position], 0)
+            if depth == 0:
+                return text[match.end() : position].strip()
+    return None
+
+
+def _plain_characters(text: str) -> str:
+    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda match: "^{" + match[0].translate(_SUPERSCRIPTS) + "}", text)
+    text = re.sub("[\u00bc-\u00be\u2150-\u215e]", _vulgar_fraction, text)
+    text = re.sub("[\uff01-\uff5e]", lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    return text.translate(_CHARACTERS)
+
+
+def _vulgar_fraction(match: re.Match[str]) -> str:
+    numerator, denominator = unicodedata.normalize("NFKC", match[0]).split("\u2044")
+    return rf"\frac{{{numerator}}}{{{denominator}}}"
+
+
+def _unwrap(text: str) -> str:
+    before = None
+    while text != before:
+        before = text
+        text = text.strip()
+        if not text.endswith("\\right."):
+            text = text.removesuffix(".").rstrip()
+        for pattern in _WRAPPERS:
+            if match := pattern.fullmatch(text):
+                text = match[1].strip()
+        if len(re.findall(r"\\boxed", text)) == 1:
+            text = boxed(text) or text
+    dollars = len(re.findall(r"(?<!\\)\$", text))
+    return re.sub(r"(?<!\\)\$", "", text) if dollars and dollars % 2 == 0 else text

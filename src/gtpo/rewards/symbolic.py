@@ -1,0 +1,93 @@
+r"""The leaves of an answer, parsed by math-verify's parser and compared by its rules. Runs in the workers only.
+
+math-verify's own `parse` is not used: it searches prose for something that parses, reads 'A' as 'a' and i as a letter.
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from gtpo.rewards.exact import read_number
+from gtpo.rewards.normalise import compact
+
+# What latex2sympy reads as something that nobody meant: digits in a row, two points in one number, prose, ratios.
+_NOT_MATHEMATICS = re.compile(r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[:$@#&?\"']|\\text")
+_DIGITS = 50
+
+
+def same_expression(answer: str, gold: str) -> bool:
+    r"""Do two expressions, equations or inequalities say the same?
+
+    >>> same_expression("2\\sqrt{3}", "\\sqrt{12}"), same_expression("x+1", "1 + x"), same_expression("A", "a")
+    (True, True, False)
+    """
+    parsed, parsed_gold = _parse(answer), _parse(gold)
+    if parsed is None or parsed_gold is None:
+        return False
+    if parsed == parsed_gold:
+        return True
+    if _is_scalar(parsed) and _is_scalar(parsed_gold):
+        return _same_scalar(answer, parsed, parsed_gold)
+    return _verify(parsed, parsed_gold)
+
+
+def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
+    symbols = parsed.free_symbols | parsed_gold.free_symbols
+    if symbols:
+        return not (parsed.is_Symbol or parsed_gold.is_Symbol) and _verify(parsed, parsed_gold)
+    low, high = _bounds(parsed_gold)
+    number = read_number(compact(answer))
+    if number and low is not None and high is not None:
+        return not parsed_gold.is_rational and number.rounds(low, high)
+    difference = (parsed - parsed_gold).evalf(_DIGITS, chop=False)
+    scale = abs(parsed_gold.evalf(_DIGITS)) + abs(parsed.evalf(_DIGITS))
+    return bool(
+        difference.is_number and scale.is_finite and abs(difference) <= scale * Fraction(1, 10 ** (_DIGITS - 15))
+    )
+
+
+def _bounds(parsed: Any) -> tuple[Fraction | None, Fraction | None]:
+    value = parsed.evalf(_DIGITS)
+    if not value.is_Float:
+        return None, None
+    middle = Fraction(str(value))
+    margin = abs(middle) / 10 ** (_DIGITS - 5)
+    return middle - margin, middle + margin
+
+
+def _verify(parsed: Any, parsed_gold: Any) -> bool:
+    from math_verify import verify
+
+    return verify(parsed_gold, parsed, timeout_seconds=None, allow_set_relation_comp=True)
+
+
+def _is_scalar(parsed: Any) -> bool:
+    from sympy import Expr, FiniteSet
+
+    return isinstance(parsed, Expr) and not parsed.has(FiniteSet)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Any:
+    """The sympy object, decimals as exact fractions and i imaginary; None where the text is not all mathematics."""
+    text = re.sub(r"_(\d+)", r"_{\1}", text)
+    if _NOT_MATHEMATICS.search(text):
+        return None
+    from latex2sympy2_extended import latex2sympy
+    from latex2sympy2_extended.latex2sympy2 import ConversionConfig
+    from sympy import Float, I, Rational, nan, zoo
+
+    try:
+        parsed: Any = latex2sympy(
+            text, is_real=True, normalization_config=None, conversion_config=ConversionConfig(lowercase_symbols=False)
+        )
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:
+        return None
+    if not hasattr(parsed, "atoms") or parsed.has(nan, zoo):
+        return None
+    exact = {number: Rational(str(number)) for number in parsed.atoms(Float)}
+    imaginary = {symbol: I for symbol in parsed.free_symbols if symbol.name == "i"}
+    return parsed.xreplace(exact | imaginary)

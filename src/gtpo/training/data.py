@@ -1,0 +1,54 @@
+"""Problems as the data sets that TRL's trainers take."""
+
+from typing import Any
+
+from datasets import Dataset
+
+from gtpo.errors import DataError
+from gtpo.lab.problems import lab_problems
+from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
+from gtpo.problems.problem import filter_by_length, to_dataset
+from gtpo.training.options import RunOptions
+
+LAB_PROBLEMS = 8192
+
+
+def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[list[Problem], int]:
+    """The problems to train on, and how many were dropped for the length of their prompt."""
+    if options.problems == "lab":
+        problems = lab_problems("train", options.max_problems or LAB_PROBLEMS, seed=seed)
+    else:
+        problems = load_problems(
+            options.problems, split="train", data_dir=options.data_dir, limit=options.max_problems
+        )
+    if not problems:
+        raise DataError(f"Problem set {options.problems} is empty.")
+    if options.max_prompt_tokens is None:
+        return problems, 0
+    return filter_by_length(problems, tokenizer, options.max_prompt_tokens, system_prompt(options))
+
+
+def system_prompt(options: RunOptions) -> str:
+    return SYSTEM_PROMPT if options.system_prompt is None else options.system_prompt
+
+
+def rl_dataset(problems: list[Problem], options: RunOptions) -> Dataset:
+    """Prompts, with the columns that rewards read."""
+    return to_dataset(problems, system_prompt(options))
+
+
+def sft_dataset(problems: list[Problem], options: RunOptions) -> Dataset:
+    """Prompts with the published solution, written in the format that is to be learnt."""
+    rows = [problem for problem in problems if problem.solution]
+    if not rows:
+        raise DataError(f"Problem set {options.problems} has no solutions to imitate: use method gtpo or grpo.")
+    return Dataset.from_dict(
+        {
+            "prompt": [to_messages(problem, system_prompt(options)) for problem in rows],
+            "completion": [[{"role": "assistant", "content": written_solution(problem)}] for problem in rows],
+        }
+    )
+
+
+def written_solution(problem: Problem) -> str:
+    return f"<reasoning>{problem.solution}</reasoning><answer>{problem.answer}</answer>"

@@ -1,0 +1,63 @@
+"""The options that are ours; every other one is TRL's or transformers', under its own name."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from gtpo.errors import ConfigError, require, require_choice
+
+METHODS = ("gtpo", "grpo", "sft")
+
+
+def _option(default: Any, text: str) -> Any:
+    return dataclasses.field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is trained, on what, and by which method."""
+
+    method: str = _option("gtpo", "gtpo, grpo or sft")
+    model: str = _option("lab", "hub id, local folder, .gguf file (dequantised), or lab")
+    problems: str = _option("lab", "gsm8k, math, lab, …, or a .jsonl/.parquet file")
+    rewards: tuple[str, ...] = _option(("paper",), "paper, format, correctness, or package.module:function")
+    data_dir: str | None = _option(None, "folder of JSONL files to read problems from instead of the hub")
+    system_prompt: str | None = _option(None, "instead of the paper's instruction; empty for none")
+    max_prompt_tokens: int | None = _option(None, "drop problems with longer prompts")
+    max_problems: int | None = _option(None, "train on the first so many problems only")
+    held_out: str | None = _option(None, "problems for the numbers before and after; default: the test split")
+    held_out_problems: int = _option(64, "how many of them; 0 measures nothing")
+    held_out_samples: int = _option(1, "completions sampled for each of them")
+
+    def __post_init__(self) -> None:
+        require_choice("method", self.method, METHODS)
+        require(bool(self.rewards), "rewards", self.rewards, "at least one reward")
+        require(self.held_out_problems >= 0, "held_out_problems", self.held_out_problems, "at least 0")
+        require(self.held_out_samples >= 1, "held_out_samples", self.held_out_samples, "at least 1")
+
+
+NAMES = tuple(field.name for field in dataclasses.fields(RunOptions))
+
+
+def read_options(settings: dict[str, Any]) -> RunOptions:
+    """RunOptions from values as they stand in YAML or on the command line."""
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(RunOptions):
+        if settings.get(field.name) is None:
+            continue
+        value = settings[field.name]
+        if field.name == "rewards":
+            value = tuple(str(item) for item in value) if isinstance(value, list) else tuple(str(value).split(","))
+        elif "int" in str(field.type):
+            value = _integer(field.name, value)
+        elif not isinstance(value, str):
+            raise ConfigError(f"{field.name} must be a word or a path, got {value!r}.")
+        values[field.name] = value
+    return RunOptions(**values)
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        return int(str(value))
+    except ValueError as error:
+        raise ConfigError(f"{name} must be a whole number, got {value!r}.") from error

@@ -1,0 +1,61 @@
+"""Rewards by name, and a guard around each: a broken reward stops the run with one clear sentence."""
+
+import functools
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+from gtpo.errors import ConfigError, DataError
+from gtpo.rewards import correctness_reward, format_reward, paper_reward
+
+Reward = Callable[..., Any]
+
+NAMED: dict[str, Reward] = {"paper": paper_reward, "format": format_reward, "correctness": correctness_reward}
+
+
+def find_reward(name: str) -> Reward:
+    """A reward of ours by name, or anybody's as `package.module:function`."""
+    if name in NAMED:
+        return guarded(NAMED[name])
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise ConfigError(
+            f"There is no reward {name!r}. Ours are {', '.join(NAMED)}; give your own as package.module:function."
+        )
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"Reward {name!r} cannot be imported: {error}. Is the module on the Python path, and the name right?"
+        ) from error
+    if not callable(found):
+        raise ConfigError(f"Reward {name!r} is a {type(found).__name__}, not a function.")
+    return guarded(found)
+
+
+def guarded(reward: Reward) -> Reward:
+    """The reward; where it raises, or returns anything but one number or None a completion, a DataError says so."""
+
+    @functools.wraps(reward)
+    def checked(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
+        name = getattr(reward, "__name__", repr(reward))
+        try:
+            scores = list(reward(*args, completions=completions, **columns))
+        except DataError:
+            raise
+        except Exception as error:
+            raise DataError(
+                f"Reward {name} raised {type(error).__name__}: {error}. The run stopped; mend the reward and resume."
+            ) from error
+        if len(scores) != len(completions):
+            raise DataError(f"Reward {name} returned {len(scores)} scores for {len(completions)} completions.")
+        for row, score in enumerate(scores):
+            if score is not None and not math.isfinite(score):
+                raise DataError(
+                    f"Reward {name} returned {score!r} for completion {row}. Return a finite number, or None where "
+                    "it cannot score."
+                )
+        return scores
+
+    return checked

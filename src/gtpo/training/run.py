@@ -1,0 +1,87 @@
+"""A run is a folder: what was asked, what happened, what came out.
+
+run.json        method, model, problems, seed, versions
+config.yaml     every option that was set, as `gtpo train` reads it back
+metrics.jsonl   one line per logging step            (gtpo.records)
+groups.jsonl    sampled groups with their tokens     (gtpo.records)
+checkpoint-N/   complete ones hold a file `complete`
+held_out/       samples of the evaluations before and after
+model/          the final model
+train.log       what was said
+summary.json    before, after, seconds
+"""
+
+import importlib.metadata
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gtpo.errors import ConfigError, DataError
+
+PACKAGES = ("gtpo", "trl", "transformers", "torch", "accelerate", "datasets", "peft", "vllm")
+
+
+class RunFolder:
+    """The paths of a run, and the few files that are written by hand."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.model = self.path / "model"
+        self.held_out = self.path / "held_out"
+        self.log = self.path / "train.log"
+
+    @classmethod
+    def create(cls, path: Path | str, config: dict[str, Any], description: dict[str, Any]) -> "RunFolder":
+        """Claim a folder for a new run; one that holds anything is left alone."""
+        run = cls(path)
+        if run.path.exists() and any(run.path.iterdir()):
+            how = f"Continue it with `gtpo train --resume {path}`" if run._config.exists() else "Empty it yourself"
+            raise ConfigError(f"{path} is not empty. {how}, or choose another --output_dir.")
+        run.path.mkdir(parents=True, exist_ok=True)
+        write_json(run.path / "run.json", {**description, "versions": versions()})
+        run._config.write_text(yaml.safe_dump(config, sort_keys=False))
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str) -> "RunFolder":
+        run = cls(path)
+        if not run._config.is_file():
+            raise DataError(f"{path} is not a run: it has no config.yaml. Give a folder that `gtpo train` wrote.")
+        return run
+
+    @property
+    def _config(self) -> Path:
+        return self.path / "config.yaml"
+
+    def config(self) -> dict[str, Any]:
+        return yaml.safe_load(self._config.read_text())
+
+    def summary(self) -> dict[str, Any]:
+        path = self.path / "summary.json"
+        return json.loads(path.read_text()) if path.is_file() else {}
+
+    def write_summary(self, **parts: Any) -> None:
+        """Add to the summary; what it held stays."""
+        write_json(self.path / "summary.json", {**self.summary(), **parts})
+
+
+def versions() -> dict[str, str]:
+    """Of everything that a number may depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write the whole file or none of it."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content, indent=2) + "\n")
+    os.replace(partial, path)

@@ -1,0 +1,101 @@
+"""A run that was killed and resumed ends like one that was not; half-written checkpoints are never resumed from."""
+
+import shutil
+
+import pytest
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from trl import GRPOConfig
+
+from gtpo import ConfigError, GTPOTrainer
+from gtpo.integrations.trl.checkpoints import (
+    ResumableGRPOTrainer,
+    last_complete_checkpoint,
+    remove_incomplete_checkpoints,
+)
+
+from integrations.trl.checked import parity_reward, prompts, settings, train
+
+CASES = {
+    "one batch a step": {},
+    "accumulation": {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4},
+    "in the middle of a generation batch": {"steps_per_generation": 4, "per_device_train_batch_size": 4},
+    "in the middle of an iteration": {"num_iterations": 3},
+    "between two logs": {"logging_steps": 2, "save_steps": 3},
+    "lora with dropout": {"peft_config": LoraConfig(r=4, target_modules=["q_proj"], lora_dropout=0.3)},
+    "in the third epoch": {"dataset": Dataset.from_dict({"prompt": [f"say w{i} :" for i in range(4)]})},
+}
+TIMING = ("step_time", "train_", "total_flos")
+
+
+def numbers(trainer):
+    return [
+        {k: v for k, v in entry.items() if not k.startswith(TIMING)}
+        for entry in trainer.state.log_history
+        if "loss" in entry
+    ]
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES.keys())
+def test_killed_and_resumed_equals_unbroken(options, tiny_model, tmp_path):
+    base = {"save_strategy": "steps", "save_steps": 5, "max_steps": 8, "trainer": GTPOTrainer, "initial_entropy": None}
+    base = {**base, "initial_entropy_prompts": 6, **options}
+    unbroken = train(tiny_model, **settings(tmp_path / "unbroken", **base))
+    train(tiny_model, **settings(tmp_path / "killed", **base))
+    shutil.rmtree(tmp_path / "killed/checkpoint-8", ignore_errors=True)
+    shutil.rmtree(tmp_path / "killed/checkpoint-6", ignore_errors=True)
+    torch.manual_seed(123456)
+    resumed = train(tiny_model, **settings(tmp_path / "killed", **base, resume_from_checkpoint=True))
+    if options.get("logging_steps") is None:
+        assert numbers(resumed) == numbers(unbroken)
+    else:  # the loss of a window that a kill fell into is the mean over what came after; everything else is equal
+        strip = [{k: v for k, v in entry.items() if k != "loss"} for entry in numbers(resumed)]
+        assert strip == [{k: v for k, v in entry.items() if k != "loss"} for entry in numbers(unbroken)]
+    for mine, other in zip(resumed.model.parameters(), unbroken.model.parameters(), strict=True):
+        assert mine.equal(other)
+
+
+def test_plain_grpo_resumes_exactly_too(tiny_model, tmp_path):
+    def run(folder, resume=None):
+        options = settings(tmp_path / folder, save_strategy="steps", save_steps=3, max_steps=5, num_iterations=2)
+        for knob in ("entropy_threshold", "initial_entropy"):
+            options.pop(knob)
+        trainer = ResumableGRPOTrainer(tiny_model, parity_reward, GRPOConfig(bf16=False, **options), prompts())
+        trainer.train(resume_from_checkpoint=resume)
+        return trainer
+
+    unbroken = run("unbroken")
+    run("killed")
+    shutil.rmtree(tmp_path / "killed/checkpoint-5")
+    assert numbers(run("killed", resume=True)) == numbers(unbroken)
+
+
+def test_a_half_written_checkpoint_is_passed_over(tiny_model, tmp_path):
+    train(tiny_model, **settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer))
+    shutil.copytree(tmp_path / "checkpoint-4", tmp_path / "checkpoint-6")
+    (tmp_path / "checkpoint-6/complete").unlink()
+    assert last_complete_checkpoint(tmp_path).name == "checkpoint-4"
+    remove_incomplete_checkpoints(tmp_path)
+    assert sorted(folder.name for folder in tmp_path.glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-4"]
+
+
+def test_an_old_checkpoint_goes_only_when_the_new_one_is_complete(tiny_model, tmp_path, monkeypatch):
+    options = settings(tmp_path, save_strategy="steps", save_steps=2, save_total_limit=1, trainer=GTPOTrainer)
+
+    def killed(self, folder):
+        if folder.name == "checkpoint-4":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("gtpo.integrations.trl.checkpoints.ExactResume._save_progress", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny_model, **options)
+    assert last_complete_checkpoint(tmp_path).name == "checkpoint-2"
+    monkeypatch.undo()
+    train(tiny_model, **options, resume_from_checkpoint=True)
+    assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
+
+
+def test_resuming_without_a_checkpoint_is_refused(tiny_model, tmp_path):
+    with pytest.raises(ConfigError, match="holds no complete checkpoint"):
+        train(tiny_model, **settings(tmp_path, trainer=GTPOTrainer), resume_from_checkpoint=True)

@@ -1,0 +1,70 @@
+"""The record and what is made of it: messages, TRL's data set, the length filter."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from gtpo.problems import SYSTEM_PROMPT, Problem, filter_by_length, to_dataset, to_messages
+from gtpo.rewards import has_format
+
+ONE = Problem("2 + 3 = ?", "5", "mine/1", "Count.", "Algebra", 1)
+TWO = Problem("How many legs have two horses?", "8", "mine/2")
+
+
+def test_the_paper_instruction_is_the_system_message_and_can_be_replaced_or_left_out():
+    user = {"role": "user", "content": "2 + 3 = ?"}
+    assert to_messages(ONE) == [{"role": "system", "content": SYSTEM_PROMPT}, user]
+    assert to_messages(ONE, "Answer.") == [{"role": "system", "content": "Answer."}, user]
+    assert to_messages(ONE, None) == [user]
+
+
+def test_the_instruction_shows_the_format_that_is_rewarded():
+    shown = SYSTEM_PROMPT[SYSTEM_PROMPT.index("<reasoning>") : SYSTEM_PROMPT.index("</answer>") + len("</answer>")]
+    assert has_format(shown)
+    for tag in ("<reasoning>", "</reasoning>", "<answer>", "</answer>"):
+        assert tag in SYSTEM_PROMPT
+
+
+def test_the_data_set_has_chat_prompts_and_the_columns_that_rewards_read():
+    dataset = to_dataset([ONE, TWO], "Answer.")
+    assert dataset.column_names == ["prompt", "answer", "source", "solution", "subject", "level"]
+    assert dataset[0] == {
+        "prompt": to_messages(ONE, "Answer."),
+        "answer": "5",
+        "source": "mine/1",
+        "solution": "Count.",
+        "subject": "Algebra",
+        "level": 1,
+    }
+    assert dataset["answer"][:] == ["5", "8"]
+    assert dataset[1]["level"] is None
+    assert len(to_dataset([])) == 0
+
+
+def test_trl_reads_the_prompts_as_conversations():
+    from trl.data_utils import is_conversational
+
+    assert is_conversational(to_dataset([ONE])[0])
+
+
+class WordTokenizer:
+    """Counts words; its chat template adds one word a message and one for the answer to come."""
+
+    def apply_chat_template(self, messages: list[dict[str, str]], **options: Any) -> str:
+        assert options == {"add_generation_prompt": True, "tokenize": False}
+        return " ".join(f"{message['role']}: {message['content']}" for message in messages) + " assistant:"
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+        assert not add_special_tokens
+        return {"input_ids": [0] * len(text.split())}
+
+
+def test_the_length_filter_counts_the_templated_prompt_and_says_how_many_it_dropped(caplog: pytest.LogCaptureFixture):
+    problems = [ONE, TWO, ONE]
+    with caplog.at_level(logging.WARNING):
+        assert filter_by_length(problems, WordTokenizer(), 7, None) == ([ONE, ONE], 1)
+    assert "Dropped 1 of 3 problems longer than 7 tokens." in caplog.text
+    assert filter_by_length(problems, WordTokenizer(), 8, None) == (problems, 0)
+    assert filter_by_length(problems, WordTokenizer(), 9, "Be brief.") == ([], 3)
+    assert filter_by_length(problems, WordTokenizer(), 10, "Be brief.") == ([ONE, ONE], 1)

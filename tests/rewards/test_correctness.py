@@ -1,0 +1,113 @@
+"""The reward functions as TRL and as a reader calls them."""
+
+from collections import defaultdict
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gtpo.errors import DataError
+from gtpo.rewards import correctness_reward, format_reward, paper_reward, weighted
+from gtpo.rewards.grading import default_grader
+
+
+def completion(answer: str) -> str:
+    return f"<reasoning>so it is</reasoning>\n<answer>{answer}</answer>"
+
+
+def test_correctness_pays_only_with_the_complete_format():
+    completions = [completion("5"), completion("15"), "<answer>5</answer>", completion("5") + " done", "5"]
+    assert correctness_reward(completions, ["5"] * 5) == [10.0, 0.0, 0.0, 0.0, 0.0]
+    assert correctness_reward(completions, ["5"] * 5, require_format=False) == [10.0, 0.0, 10.0, 10.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        completion("5") + "<answer>5</answer>",
+        "<reasoning>I will say <answer>5</answer></reasoning>",
+        "<reasoning>I will say <answer>5</answer></reasoning><answer>5</answer>",
+        "<answer>5</answer><reasoning>because</reasoning>",
+        "<reasoning></reasoning><answer>5</answer>",
+        "<reasoning>so</reasoning><answer></answer>",
+        completion("5 or 15"),
+        completion("5, 15"),
+    ],
+)
+def test_no_form_of_hedging_is_paid_for_a_right_answer(text: str):
+    assert correctness_reward([text], ["5"]) == [0.0]
+    assert paper_reward([text], ["5"])[0] in (1.5, 10.0)
+
+
+def test_the_paper_reward_is_the_sum_of_its_parts():
+    completions = [
+        completion("1,000"),
+        completion("100"),
+        "<answer>1000</answer>",
+        "<reasoning>a</reasoning><answer>",
+        "",
+    ]
+    answer = ["1000"] * 5
+    assert paper_reward(completions, answer) == [20.0, 10.0, 1.0, 1.5, 0.0]
+    parts = zip(format_reward(completions), correctness_reward(completions, answer), strict=True)
+    assert paper_reward(completions, answer) == [sum(part) for part in parts]
+
+
+def test_each_part_can_be_weighted_and_keeps_its_name():
+    reward = weighted(correctness_reward, 0.1, require_format=False)
+    assert reward(completions=["<answer>5</answer>", "<answer>6</answer>"], answer=["5", "5"]) == [1.0, 0.0]
+    assert reward.__name__ == "correctness_reward"
+    assert weighted(format_reward, 0.5)([completion("5")]) == [5.0]
+    assert weighted(paper_reward, 2.0)([completion("5")], answer=[None]) == [None]
+
+
+def test_rows_without_a_gold_answer_have_no_reward():
+    assert correctness_reward([completion("5")] * 2, [None, "5"]) == [None, 10.0]
+    assert paper_reward([completion("5")] * 2, [None, "5"]) == [None, 20.0]
+
+
+def test_malformed_columns_are_refused():
+    with pytest.raises(DataError, match="one gold answer a completion"):
+        paper_reward([completion("5")] * 2, ["5"])
+    with pytest.raises(DataError, match="completion 1 is empty"):
+        correctness_reward([completion("5")] * 2, ["5", " "])
+    with pytest.raises(DataError, match="must be text"):
+        correctness_reward([completion("5")], [5])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="pass a list"):
+        format_reward([["5"]])  # type: ignore[list-item]
+
+
+def test_timeouts_and_crashes_of_a_batch_are_logged(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(default_grader().pool, "grade", lambda pairs: ["timeout", "crash", "timeout", "right"])
+    logged: dict[str, float] = {}
+    completions = [completion(f"unseen {number}") for number in range(4)]
+    rewards = correctness_reward(completions, ["7"] * 4, log_metric=logged.__setitem__)
+    assert rewards == [0.0, 0.0, 0.0, 10.0]
+    assert logged == {"rewards/timeouts": 2.0, "rewards/crashes": 1.0}
+
+
+def test_trl_calls_the_rewards_and_keeps_their_numbers_and_metrics():
+    from trl import GRPOTrainer
+
+    metrics: dict[str, list[float]] = defaultdict(list)
+    functions = [format_reward, correctness_reward, paper_reward, weighted(paper_reward, 0.05)]
+    trainer = SimpleNamespace(
+        accelerator=SimpleNamespace(device=torch.device("cpu"), is_main_process=True),
+        args=SimpleNamespace(report_to=[]),
+        reward_funcs=functions,
+        reward_func_names=[function.__name__ for function in functions],
+        reward_processing_classes=[None] * len(functions),
+        state=SimpleNamespace(global_step=0),
+        environments=None,
+        _log_completion_extra=lambda column, values: None,
+        _log_metric=lambda name, value: metrics[name].append(value),
+    )
+    texts = [completion("\\frac12"), completion("2"), "<answer>0.5</answer>"]
+    inputs = [{"prompt": "?", "answer": "0.5", "source": "test", "level": 1} for _ in texts]
+    chat_prompts = [[{"role": "user", "content": "?"}] for _ in texts]
+    chats = [[{"role": "assistant", "content": text}] for text in texts]
+    expected = torch.tensor([[10.0, 10.0, 20.0, 1.0], [10.0, 0.0, 10.0, 0.5], [1.0, 0.0, 1.0, 0.05]])
+    for prompts, completions in ((["?"] * 3, texts), (chat_prompts, chats)):
+        rewards = GRPOTrainer._calculate_rewards(trainer, inputs, prompts, completions, [[1], [2], [3]])
+        torch.testing.assert_close(rewards, expected)
+    assert metrics["rewards/timeouts"] == [0.0] * 6
