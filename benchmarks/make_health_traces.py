@@ -16,19 +16,19 @@ COMPLETE = re.compile(r"<reasoning>([^<>]+)</reasoning>\s*<answer>([^<>]+)</answ
 KEPT_DIGITS = 5
 
 TRACES: dict[str, dict[str, Any]] = {
-    "healthy_grpo": {"method": "grpo", "learning_rate": 2e-4, "seed": 1},
-    "healthy_gtpo": {"method": "gtpo", "learning_rate": 1e-4, "seed": 2},
-    "healthy_gtpo_slow": {"method": "gtpo", "learning_rate": 5e-5, "seed": 3},
-    "healthy_grpo_faster": {"method": "grpo", "learning_rate": 1e-4, "seed": 4},
-    "broken_grpo_step": {"method": "grpo", "learning_rate": 1.5e-3, "seed": 1},
-    "broken_gtpo_step": {"method": "gtpo", "learning_rate": 1.5e-3, "seed": 2},
-    "broken_grpo_huge_step": {"method": "grpo", "learning_rate": 6e-3, "seed": 3},
-    "broken_grpo_sums_lost": {"method": "grpo", "learning_rate": 8e-4, "seed": 5},
+    "sound_gtpo_1e-4": {"method": "gtpo", "learning_rate": 1e-4, "seed": 2},
+    "sound_gtpo_5e-5": {"method": "gtpo", "learning_rate": 5e-5, "seed": 3},
+    "sound_grpo_1e-4": {"method": "grpo", "learning_rate": 1e-4, "seed": 4},
+    "sound_grpo_5e-5": {"method": "grpo", "learning_rate": 5e-5, "seed": 7},
+    "declining_grpo_2e-4": {"method": "grpo", "learning_rate": 2e-4, "seed": 1},
+    "broken_grpo_8e-4": {"method": "grpo", "learning_rate": 8e-4, "seed": 5},
+    "broken_grpo_1.5e-3": {"method": "grpo", "learning_rate": 1.5e-3, "seed": 1},
+    "broken_gtpo_1.5e-3": {"method": "gtpo", "learning_rate": 1.5e-3, "seed": 2},
+    "broken_grpo_6e-3": {"method": "grpo", "learning_rate": 6e-3, "seed": 3},
     "broken_grpo_wrong_sign": {"method": "grpo", "learning_rate": 4e-4, "seed": 1, "reward": "wrong_sign"},
+    "broken_gtpo_wrong_sign": {"method": "gtpo", "learning_rate": 4e-4, "seed": 6, "reward": "wrong_sign"},
     "broken_grpo_long": {"method": "grpo", "learning_rate": 3e-4, "seed": 1, "reward": "long"},
     "broken_grpo_short": {"method": "grpo", "learning_rate": 3e-4, "seed": 1, "reward": "short"},
-    "broken_gtpo_wrong_sign": {"method": "gtpo", "learning_rate": 4e-4, "seed": 6, "reward": "wrong_sign"},
-    "healthy_grpo_slow": {"method": "grpo", "learning_rate": 5e-5, "seed": 7},
     "broken_grpo_noise": {"method": "grpo", "learning_rate": 4e-4, "seed": 1, "reward": "noise"},
 }
 """What made each trace; anything not said is as in `main`."""
@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("name", choices=TRACES)
     parser.add_argument("--out", type=Path, default=Path("runs/traces"), help="default: runs/traces")
     parser.add_argument("--model", default=None, help="default: the lab's base")
-    parser.add_argument("--steps", type=int, default=80, help="default: 80")
+    parser.add_argument("--steps", type=int, default=50, help="default: 50")
     args = parser.parse_args()
 
     import torch
