@@ -72,13 +72,13 @@ def main() -> int:
 
     import torch
     from datasets import Dataset
-    from gtpo.lab.model import lab_model_dir
-    from gtpo.lab.problems import lab_problems
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     from gtpo import GTPOConfig, GTPOTrainer
     from gtpo.integrations.trl.recording import MetricsRecorder
+    from gtpo.lab.model import lab_model_dir
+    from gtpo.lab.problems import lab_problems
     from gtpo.records import read_metrics
 
     made_with = {"reward": "paper", **TRACES[args.name]}
