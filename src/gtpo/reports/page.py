@@ -22,7 +22,7 @@ def report_page(runs: Sequence[Run]) -> str:
     body = [_head(runs, names), _tiles(runs, colors), _table(runs, colors), _legend(runs, colors)]
     body += [_section(section, colors) for section in sections(runs)]
     if curves:
-        body.append(_evaluations(curves, [run.name for run in runs]))
+        body.append(_evaluations(curves, _curve_colors(runs, curves, colors)))
     body.append(_notes([f"{run.name}: {note}" for run in runs for note in run.notes] + notes))
     title = words(" · ".join(names))
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -80,8 +80,9 @@ def _fact(name: str, runs: Sequence[Run], meaning: str, scale: float, unit: str)
         return f"<div><dt>{name}</dt><dd>{MISSING}</dd></div>"
     digits = 1 if scale == 100 else 3
     value = f"{scale * math.fsum(ends) / len(ends):.{digits}f}<small>{unit}</small>"
-    spread = f"{scale * min(ends):.{digits}f} to {scale * max(ends):.{digits}f}" if len(ends) > 1 else "&nbsp;"
-    return f'<div><dt>{name}</dt><dd>{value}</dd><dd class="range">{spread}</dd></div>'
+    spread = f"{scale * min(ends):.{digits}f} to {scale * max(ends):.{digits}f}"
+    shown = f'<dd class="range">{spread}</dd>' if len(ends) > 1 else ""
+    return f"<div><dt>{name}</dt><dd>{value}</dd>{shown}</div>"
 
 
 def _table(runs: Sequence[Run], colors: dict[str, int]) -> str:
@@ -127,8 +128,16 @@ def _section(section: Section, colors: dict[str, int]) -> str:
     )
 
 
-def _evaluations(curves: Sequence[Curve], names: Sequence[str]) -> str:
-    colors = {name: number for number, name in enumerate(names)}
+def _curve_colors(runs: Sequence[Run], curves: Sequence[Curve], colors: dict[str, int]) -> dict[str, int]:
+    """The colour of its method for each evaluated run; one of its own where a method has several."""
+    method = {run.name: run.method for run in runs}
+    evaluated = list(dict.fromkeys(curve.run for curve in curves))
+    if len({method[name] for name in evaluated}) == len(evaluated):
+        return {name: colors[method[name]] for name in evaluated}
+    return {name: number for number, name in enumerate(evaluated)}
+
+
+def _evaluations(curves: Sequence[Curve], colors: dict[str, int]) -> str:
     keys = dict.fromkeys((curve.problems, curve.kind) for curve in curves)
     figures = [
         f"<figure><figcaption>{words(problems)} <small>{kind}@k, %</small></figcaption>"

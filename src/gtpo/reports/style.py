@@ -26,8 +26,8 @@ i{display:inline-block;width:10px;height:10px;border-radius:3px;background:curre
 .tile>*{color:var(--ink)}.tile i{background:currentColor}
 .tile.c0 i{color:var(--c0)}.tile.c1 i{color:var(--c1)}.tile.c2 i{color:var(--c2)}.tile.c3 i{color:var(--c3)}
 .tile.c4 i{color:var(--c4)}.tile.c5 i{color:var(--c5)}.tile.c6 i{color:var(--c6)}.tile.c7 i{color:var(--c7)}
-dl{display:flex;gap:28px;margin:0}dt{color:var(--soft);font-size:13px}
-dd{margin:0;font-size:25px;font-weight:600;letter-spacing:-.02em;font-variant-numeric:tabular-nums}
+dl{display:flex;flex-wrap:wrap;gap:8px 20px;margin:0}dt{color:var(--soft);font-size:13px}
+dd{margin:0;white-space:nowrap;font-size:22px;font-weight:600;letter-spacing:-.02em;font-variant-numeric:tabular-nums}
 dd small{font-size:14px}dd.range{font-size:12px;font-weight:400;color:var(--soft);letter-spacing:0}
 .scroll{overflow-x:auto;margin-top:16px}
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
@@ -42,7 +42,7 @@ td.health b{font-weight:600;padding:1px 9px;border-radius:99px;margin-right:4px}
 .level2{color:var(--bad);background:var(--badback)}
 .legend{margin-top:28px}.legend span{margin-right:22px;color:var(--ink);overflow-wrap:anywhere}
 section .legend{margin-top:6px}.legend p{font-size:13px}
-.grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:16px;margin-top:14px}
+.grid2{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(420px,100%),1fr));gap:16px;margin-top:14px}
 figure{margin:0;padding:14px 14px 8px}figcaption{font-weight:600;padding-left:8px}
 svg{display:block;width:100%;height:auto;margin-top:6px}
 .grid{stroke:var(--rule)}.mark{stroke:var(--soft);stroke-dasharray:5 4}
