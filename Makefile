@@ -5,8 +5,8 @@ export HF_HUB_OFFLINE ?= 1
 
 .PHONY: train test check clean
 
-train: $(VENV)/.installed  ## a short GTPO run on a tiny model made on the spot
-	$(VENV)/bin/python examples/first_run.py
+train: $(VENV)/.installed  ## the lab: a tiny model learns sums
+	$(VENV)/bin/gtpo train
 
 test: $(VENV)/.installed  ## everything that must be green: format, lint, types, tests
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" scripts/check

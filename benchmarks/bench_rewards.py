@@ -3,7 +3,8 @@
     GTPO_DATA=folder python benchmarks/bench_rewards.py [--repeats 5] [--append benchmarks/results.csv]
 
 Each gold answer is asked twice: about itself in other dress, and about the answer of another problem of the set.
-No pair repeats and every repeat has fresh workers, so no cache plays a part. One row a provider: median and 20/80 quantiles over the repeats.
+No pair repeats and every repeat has fresh workers, so no cache plays a part. One row a provider: median and 20/80
+quantiles over the repeats.
 """
 
 import argparse

@@ -10,6 +10,7 @@ LAYERS = [
     {"errors", "paper"},
     {"core", "records", "statistics", "problems", "rewards", "lab"},
     {"integrations", "evaluation", "reports"},
+    {"training"},
     {"cli"},
 ]
 HEAVY = {"trl", "verl", "vllm", "matplotlib", "peft", "datasets", "transformers", "accelerate", "math_verify"}

@@ -175,7 +175,6 @@ def test_a_killed_evaluation_goes_on_and_ends_with_the_same_bytes(models, toy, t
     script = (
         "import os, sys\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
-        "from evaluation.standins import install; install()\n"
         "from gtpo.evaluation import evaluate as module\n"
         "from gtpo.cli.main import main\n"
         "append, calls = module.append_samples, []\n"

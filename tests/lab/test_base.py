@@ -27,7 +27,7 @@ def base():
 
 @pytest.fixture(scope="module")
 def start(base):
-    return measure(*base, num_problems=64, num_samples=16)
+    return measure(*base, num_problems=32, num_samples=16)
 
 
 def test_the_weights_are_small_and_in_full_precision(base):
@@ -63,8 +63,10 @@ def test_its_completions_are_short(start):
     assert start["longest"] <= 96
 
 
-def test_greedy_it_is_careless(base):
-    assert measure(*base, num_problems=64, temperature=0)["accuracy"] < 0.35
+def test_greedy_it_is_often_careless(base):
+    greedy = measure(*base, num_problems=64, temperature=0)
+    assert 0.4 < greedy["accuracy"] < 0.75
+    assert greedy["format"] > 0.95
 
 
 def test_a_seed_repeats_a_measurement(base):

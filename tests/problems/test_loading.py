@@ -167,6 +167,8 @@ def test_the_lab_is_asked_for_its_problems(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "gtpo.lab.problems", lab)
     assert load_problems("lab", split="train", limit=5) == load_problems("lab") == []
     assert asked == [("train", 5), ("test", 256)]
+    with pytest.raises(ConfigError, match="split of lab"):
+        load_problems("lab", split="dev")
 
 
 @pytest.mark.parametrize(

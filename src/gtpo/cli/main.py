@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import gtpo
 from gtpo.cli import compare, health, report
 from gtpo.cli import eval as eval_command
+from gtpo.cli import inspect as inspect_command
 from gtpo.cli import train as train_command
 from gtpo.errors import GTPOError
 
-COMMANDS = (train_command, eval_command, report, compare, health)
+COMMANDS = (train_command, eval_command, inspect_command, report, compare, health)
 """Each has `add_parser(subparsers)`, which returns its parser, and `run(args)`, which returns the exit code."""
 
 
@@ -55,3 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

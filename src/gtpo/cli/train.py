@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError, DataError
+from gtpo.errors import ConfigError, DataError, GTPOError
 from gtpo.training.options import RunOptions
 from gtpo.training.recipe import Setting, Settings, parse_overrides
 
@@ -76,6 +76,8 @@ def _own_overrides(args: argparse.Namespace) -> Settings:
 
 
 def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
+    from accelerate import PartialState
+
     from gtpo.training.plan import make_plan
     from gtpo.training.run import RunFolder
 
@@ -90,7 +92,16 @@ def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
     description = {
         "method": options.method, "model": options.model, "problems": options.problems, "seed": plan.config.seed,
     }  # fmt: skip
-    return _train(plan, RunFolder.create(plan.config.output_dir, plan.settings, description))
+    processes = PartialState()
+    if processes.is_main_process:
+        RunFolder.create(plan.config.output_dir, plan.settings, description)
+    processes.wait_for_everyone()
+    run_folder = RunFolder.open(plan.config.output_dir)
+    try:
+        return _train(plan, run_folder)
+    except GTPOError:
+        run_folder.discard_if_nothing_was_trained()
+        raise
 
 
 def _resume(path: Path) -> int:
@@ -113,20 +124,24 @@ def _train(plan: Any, run_folder: Any) -> int:
     from gtpo.training.session import train
 
     path = run_folder.path
-    sys.stderr.write(opening(plan, run_folder))
+    is_main = plan.config.process_index == 0
+    if is_main:
+        sys.stderr.write(opening(plan, run_folder))
     logging.getLogger().addHandler(logging.FileHandler(run_folder.log))
     resume = f"gtpo train --resume {path}"
     try:
-        with ProgressBar() as bar:
-            is_finished = train(plan, run_folder, [TrainingView()], bar)
+        with ProgressBar() as bar, TrainingView() as view:
+            is_finished = train(plan, run_folder, [view], bar)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
         raise DataError(f"No space left on the disk of {path}. Make room, then: {resume}") from error
     if not is_finished:
-        sys.stderr.write(f"\nInterrupted. A checkpoint was saved; go on with:\n  {resume}\n")
+        if is_main:
+            sys.stderr.write(f"\nInterrupted. A checkpoint was saved; go on with:\n  {resume}\n")
         return 130
-    sys.stdout.write(closing_table(run_folder))
+    if is_main:
+        sys.stdout.write(closing_table(run_folder))
     return 0
 
 

@@ -38,6 +38,14 @@ class TrainingView(TrainerCallback):
     def __init__(self) -> None:
         self._bar: Any = None
 
+    def __enter__(self) -> "TrainingView":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         from tqdm import tqdm
 
@@ -54,8 +62,7 @@ class TrainingView(TrainerCallback):
             self._bar.update(state.global_step - self._bar.n)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self.__exit__()
 
 
 def line(logs: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import gtpo.problems
-from gtpo.errors import ConfigError, require
+from gtpo.errors import ConfigError, require, require_choice
 from gtpo.problems.local import load_file
 from gtpo.problems.problem import Problem
 from gtpo.problems.problem_set import ProblemSet
@@ -35,6 +35,7 @@ def load_problems(
     if name == "lab":
         from gtpo.lab.problems import lab_problems
 
+        require_choice("split of lab", split, ("train", "test"))
         return lab_problems("train" if split == "train" else "test", limit or _LAB_PROBLEMS)
     sets = problem_sets()
     if name not in sets:

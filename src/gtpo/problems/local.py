@@ -13,5 +13,5 @@ def load_file(path: str | Path, columns: Mapping[str, str] | None = None) -> lis
     ours = tuple(Problem.__dataclass_fields__)
     for name in columns or {}:
         require(name in ours, "columns", name, f"a mapping from {', '.join(ours)} to the file's columns")
-    path = Path(path)
+    path = Path(path).expanduser()
     return [make_problem(row, place, path.stem, columns) for place, row in read_rows(path)]

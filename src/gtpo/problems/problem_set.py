@@ -40,7 +40,7 @@ class ProblemSet:
         """
         require_choice(f"split of {self.name}", split, tuple(self.splits))
         if folder := data_dir or os.environ.get(DATA_VARIABLE):
-            return list(self._from_folder(Path(folder), split))
+            return list(self._from_folder(Path(folder).expanduser(), split))
         problems = list(self._from_hub(split))
         seen = set[str]()
         if split == "train" and "test" in self.splits:

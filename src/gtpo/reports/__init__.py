@@ -1,1 +1,1 @@
-"""What a run's records say: curves, comparison, health. Reads records, never a trainer."""
+"""What came out of a run, shown: reads records, never a trainer."""

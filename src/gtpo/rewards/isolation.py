@@ -71,7 +71,8 @@ class GradingPool:
             helper.start()
         work()
         for helper in helpers:
-            helper.join()
+            if not failures:
+                helper.join()
         if failures:
             raise failures[0]
         return verdicts

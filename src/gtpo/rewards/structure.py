@@ -74,12 +74,10 @@ def _bracketed(text: str) -> Parts | None:
         members = split_top(text[2:-2], ",")
         return Parts("set", tuple(member for piece in members for member in _plus_minus(piece)), False)
     pair = _closes_at_end(text)
-    if pair is None or pair == "{}":
-        return None
     members = split_top(text[1:-1], ",")
-    if len(members) == 1 and pair == "()":
+    if pair is None or (len(members) == 1 and pair in ("()", "{}")):
         return None
-    return Parts(pair, tuple(members), True)
+    return Parts("set" if pair == "{}" else pair, tuple(members), pair != "{}")
 
 
 def _closes_at_end(text: str) -> str | None:

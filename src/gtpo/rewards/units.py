@@ -91,14 +91,14 @@ def split_unit(text: str) -> tuple[str, str | None]:
 
 def _is_unit(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
     if pattern is _SIGN_UNIT or pattern is _LONG_UNIT:
-        return True
+        return not re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", match["value"])
     words = match["unit"].lower().replace(".", "").replace("-", " ").split()
     if _spelling(match["unit"]) in _MEASURES:
         return pattern is _TEXT_UNIT or len(_spelling(match["unit"])) > 1
-    if not words or len(words) > 4 or any(word in _NOT_NOUNS for word in words):
+    if len(words) > 4 or any(word in _NOT_NOUNS for word in words):
         return False
     is_apart = match.string[match.start("unit") - 1] == " "
-    is_noun = len(words[0]) > 2 and re.search("[aeiou]", words[0]) is not None
+    is_noun = bool(words) and len(words[0]) > 2 and re.search("[aeiou]", words[0]) is not None
     return pattern is _TEXT_UNIT or (is_apart and is_noun and read_number(compact(match["value"])) is not None)
 
 

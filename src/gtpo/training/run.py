@@ -15,12 +15,14 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gtpo.errors import ConfigError, DataError
+from gtpo.records import METRICS_FILE
 
 PACKAGES = ("gtpo", "trl", "transformers", "torch", "accelerate", "datasets", "peft", "vllm")
 
@@ -52,6 +54,11 @@ class RunFolder:
         if not run._config.is_file():
             raise DataError(f"{path} is not a run: it has no config.yaml. Give a folder that `gtpo train` wrote.")
         return run
+
+    def discard_if_nothing_was_trained(self) -> None:
+        """Remove a run that failed before its first step, so that the mended command finds its folder free."""
+        if not (self.path / METRICS_FILE).exists():
+            shutil.rmtree(self.path, ignore_errors=True)
 
     @property
     def _config(self) -> Path:

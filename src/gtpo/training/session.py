@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.evaluation.evaluate import evaluate, no_progress
@@ -78,25 +79,30 @@ def make_trainer(plan: Plan, model: str, callbacks: Sequence[TrainerCallback] = 
 
 def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Any = no_progress) -> bool:
     """Train in the run's folder, from its last complete checkpoint if it has one. False if it was interrupted."""
-    model = locate_model(plan.options.model, run.path)
-    if "before" not in run.summary():
-        run.write_summary(before=held_out(plan, model, run, "before", progress))
+    processes = PartialState()
+    with processes.main_process_first():
+        model = locate_model(plan.options.model, run.path)
+        if processes.is_main_process:
+            if "before" not in run.summary():
+                run.write_summary(before=held_out(plan, model, run, "before", progress))
+            remove_incomplete_checkpoints(run.path)
     checkpoint = last_complete_checkpoint(run.path)
-    remove_incomplete_checkpoints(run.path)
     start, earlier = time.monotonic(), run.summary().get("seconds", 0.0)
     with StopAtStep() as stop:
         trainer = make_trainer(plan, model, [*callbacks, stop])
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        run.write_summary(seconds=round(earlier + time.monotonic() - start, 1), steps=trainer.state.global_step)
+        if processes.is_main_process:
+            run.write_summary(seconds=round(earlier + time.monotonic() - start, 1), steps=trainer.state.global_step)
         if stop.is_asked and trainer.state.global_step < trainer.state.max_steps:
             return False
     trainer.save_model(str(run.model))
-    trainer.processing_class.save_pretrained(str(run.model))
     del trainer
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    run.write_summary(after=held_out(plan, str(run.model), run, "after", progress))
+    if processes.is_main_process:
+        run.write_summary(after=held_out(plan, str(run.model), run, "after", progress))
+    processes.wait_for_everyone()
     return True
 
 

@@ -1,0 +1,49 @@
+"""A picture of a token view, taken with an installed Chromium."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from gtpo.errors import ConfigError, MissingExtraError
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_MARGIN = 48
+"""Pixels left around what is drawn."""
+
+
+def take_picture(page: Path, picture: Path, *, theme: str = "light") -> None:
+    """Write the page's first group as a PNG at twice the resolution, cut to its size."""
+    from PIL import Image
+
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise MissingExtraError(
+            f"A picture needs a browser, and none of {', '.join(BROWSERS)} is installed (Debian: apt-get install "
+            f"chromium). The page itself is there: {page}"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole.png"
+        command = [
+            browser, "--headless=new", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2",
+            "--disable-background-networking", "--no-first-run", f"--user-data-dir={folder}/profile",
+            *(["--no-sandbox"] if os.geteuid() == 0 else []),
+            "--window-size=2600,2400", f"--screenshot={whole}",
+            f"{page.resolve().as_uri()}#picture&view=aligned&theme={theme}",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        if not whole.is_file():
+            said = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            raise ConfigError(f"{browser} could not take a picture of {page}: {said[0][:300]}")
+        with Image.open(whole) as image:
+            _without_empty_margins(image.convert("RGB")).save(picture, optimize=True)
+
+
+def _without_empty_margins(image: Any) -> Any:
+    from PIL import Image, ImageChops
+
+    background = Image.new("RGB", image.size, image.getpixel((image.width - 1, image.height - 1)))
+    _, _, right, bottom = ImageChops.difference(image, background).getbbox() or (0, 0, *image.size)
+    return image.crop((0, 0, min(image.width, right + _MARGIN), min(image.height, bottom + _MARGIN)))

@@ -1,3 +1,0 @@
-from evaluation.standins import install
-
-install()

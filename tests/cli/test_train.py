@@ -1,0 +1,187 @@
+"""`gtpo train` as a stranger meets it, on the lab at reduced size."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+from gtpo.cli.main import main
+from gtpo.records import read_groups, read_metrics
+
+SMALL = [
+    "--per_device_train_batch_size", "8", "--gradient_accumulation_steps", "1", "--max_completion_length", "40",
+    "--num_generations", "4", "--held_out_problems", "8", "--max_problems", "64",
+]  # fmt: skip
+SMALL_SFT = ["--per_device_train_batch_size", "8", "--held_out_problems", "8", "--max_problems", "64"]
+TIMES = ("seconds", "step_time")
+
+
+def numbers(run):
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in read_metrics(run)]
+
+
+@pytest.mark.parametrize("method", ["gtpo", "grpo", "sft"])
+def test_the_lab_trains_by_every_method_and_the_run_is_a_folder(method, tmp_path, capsys):
+    run = tmp_path / "run"
+    small = SMALL_SFT if method == "sft" else SMALL
+    assert main(["train", "--method", method, "--max_steps", "2", "--output_dir", str(run), *small]) == 0
+    shown = capsys.readouterr()
+    for word in ("model", "problems", "method", "written to"):
+        assert word in shown.err
+    for word in ("before", "after", "accuracy", "format", "entropy", "gtpo inspect", "gtpo eval"):
+        assert word in shown.out
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["seconds"] > 0
+    for when in ("before", "after"):
+        assert 0 <= summary[when]["accuracy"] <= 1
+        assert 0 <= summary[when]["format"] <= 1
+        assert summary[when]["entropy"] > 0
+    assert json.loads((run / "run.json").read_text())["versions"]["trl"]
+    assert yaml.safe_load((run / "config.yaml").read_text())["method"] == method
+    assert [row["step"] for row in read_metrics(run)] == [1, 2]
+    assert (run / "model" / "model.safetensors").is_file()
+    if method != "sft":
+        assert {"accuracy", "format", "rewards/timeouts"} <= read_metrics(run)[0].keys()
+    if method == "gtpo":
+        assert read_groups(run)[0].completions[0].pieces
+
+
+def launch(run, *options):
+    command = [
+        sys.executable,
+        "-m",
+        "gtpo.cli.main",
+        "train",
+        "--output_dir",
+        str(run),
+        "--seed",
+        "3",
+        *SMALL,
+        *options,
+    ]
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_step(run, step, process, limit=240):
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline and process.poll() is None:
+        if (run / "metrics.jsonl").exists() and any(row["step"] >= step for row in read_metrics(run)):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"step {step} was not reached: {process.stderr.read()[-2000:]}")
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    run = tmp_path_factory.mktemp("unbroken") / "run"
+    process = launch(run, "--max_steps", "7", "--save_steps", "2")
+    assert process.wait(300) == 0
+    return run
+
+
+def test_killed_anywhere_and_resumed_it_ends_with_the_same_numbers(unbroken, tmp_path):
+    run = tmp_path / "run"
+    process = launch(run, "--max_steps", "7", "--save_steps", "2")
+    wait_for_step(run, 5, process)
+    process.kill()
+    process.wait()
+    assert main(["train", "--resume", str(run)]) == 0
+    assert numbers(run) == numbers(unbroken)
+    mine, theirs = (load_file(folder / "model/model.safetensors") for folder in (run, unbroken))
+    assert all(mine[name].equal(theirs[name]) for name in theirs)
+    after = [json.loads((folder / "summary.json").read_text())["after"] for folder in (run, unbroken)]
+    assert after[0] == after[1]
+    assert [group.step for group in read_groups(run)] == [group.step for group in read_groups(unbroken)]
+
+
+def test_an_interrupt_saves_a_checkpoint_and_says_how_to_go_on(unbroken, tmp_path):
+    run = tmp_path / "run"
+    process = launch(run, "--max_steps", "7", "--save_steps", "2")
+    wait_for_step(run, 3, process)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert f"gtpo train --resume {run}" in said
+    assert main(["train", "--resume", str(run)]) == 0
+    assert numbers(run) == numbers(unbroken)
+
+
+def test_a_finished_run_is_left_alone(unbroken, capsys):
+    before = (unbroken / "summary.json").read_bytes()
+    assert main(["train", "--resume", str(unbroken)]) == 0
+    assert "finished" in capsys.readouterr().err
+    assert (unbroken / "summary.json").read_bytes() == before
+
+
+def test_a_dry_run_says_the_plan_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--dry-run", "--max_problems", "64"]) == 0
+    plan = capsys.readouterr().out
+    for words in ("gtpo", "64 to train on", "80", "runs/lab-lab-gtpo-seed42", "[20.0, 20.0, 20.0] for right answers"):
+        assert words in plan
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_processes_make_one_run(tmp_path):
+    run = tmp_path / "run"
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "gtpo.cli.main",
+        "train", "--output_dir", str(run), "--max_steps", "2", *SMALL, "--use_cpu",
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [row["step"] for row in read_metrics(run)] == [1, 2]
+    assert done.stdout.count("before") == 1
+
+
+def broken_reward(completions, **columns):
+    raise RuntimeError("my reward is broken")
+
+
+WRONG = {
+    "an unknown option": (["--learning_rat", "1"], "Did you mean learning_rate?"),
+    "a missing model": (["--model", "./nowhere"], "There is no model at ./nowhere"),
+    "an unknown problem set": (["--problems", "gsm9k"], "gsm9k"),
+    "an unknown reward": (["--rewards", "nice"], "There is no reward 'nice'"),
+    "a reward that raises": (["--rewards", "cli.test_train:broken_reward"], "my reward is broken"),
+    "a resume of nothing": (["--resume", "nowhere"], "is not a run"),
+    "a resume with options": (["--resume", "nowhere", "--seed", "1"], "takes no recipe and no options"),
+    "a missing recipe": (["nowhere.yaml"], "nowhere.yaml cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG.keys())
+def test_bad_input_gets_one_line_and_a_nonzero_exit(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *arguments, *([] if "--resume" in arguments else ["--max_steps", "1", *SMALL])]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("error: ")
+    assert message in error
+    assert not list(tmp_path.glob("runs/*"))  # the mended command finds its folder free
+
+
+def test_a_full_disk_is_said_plainly(tmp_path, monkeypatch, capsys):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gtpo.training.session.make_trainer", full)
+    assert main(["train", "--output_dir", str(tmp_path / "run"), *SMALL]) == 2
+    assert "No space left on the disk" in capsys.readouterr().err
+
+
+def test_help_is_short_and_help_all_is_not(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    short = capsys.readouterr().out
+    assert len(short.splitlines()) < 60
+    assert main(["train", "--help-all"]) == 0
+    everything = capsys.readouterr().out
+    assert "--entropy_penalty_center" in everything
+    assert "--vllm_gpu_memory_utilization" in everything

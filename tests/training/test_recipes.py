@@ -1,0 +1,47 @@
+"""Every recipe in the repository resolves through the real configuration classes, for every method it is for."""
+
+from pathlib import Path
+
+import pytest
+
+from gtpo.training.plan import LAB_RECIPE, make_plan
+from gtpo.training.recipe import Setting
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+FILES = sorted(path for path in RECIPES.rglob("*.yaml") if path.name in ("config.yaml", "g12.yaml"))
+
+
+@pytest.mark.parametrize("method", ["gtpo", "grpo", "sft"])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RECIPES)))
+def test_it_resolves(path, method):
+    plan = make_plan(path, {"method": Setting(method, "command line")})
+    assert plan.options.method == method
+    assert (path.parent / "README.md").is_file()
+    if method != "sft":
+        assert plan.config.generation_batch_size % plan.config.num_generations == 0
+
+
+def test_the_papers_settings_arrive(tmp_path):
+    plan = make_plan(RECIPES / "qwen2.5-3b-math" / "g12.yaml", {})
+    assert (plan.options.model, plan.options.problems) == ("Qwen/Qwen2.5-3B-Instruct", "math")
+    config, model = plan.config, plan.model_config
+    assert (config.num_generations, config.generation_batch_size) == (12, 12)  # one prompt a step
+    assert (config.learning_rate, config.temperature, config.max_completion_length) == (1e-6, 0.9, 1500)
+    assert (config.weight_decay, config.max_grad_norm, config.adam_beta1) == (0.1, 0.1, 0.999999)
+    assert (model.lora_r, model.lora_alpha, model.load_in_4bit) == (128, 128, True)
+    assert len(model.lora_target_modules) == 7
+    assert (config.entropy_penalty, config.loss_type, config.scale_rewards, config.beta) == (0.1, "grpo", "none", 0.0)
+
+
+def test_methods_differ_where_they_must():
+    plans = {
+        m: make_plan(RECIPES / "qwen2.5-3b-math" / "config.yaml", {"method": Setting(m, "x")}) for m in ("grpo", "sft")
+    }
+    assert type(plans["grpo"].config).__name__ == "GRPOConfig"
+    assert (plans["grpo"].config.loss_type, plans["grpo"].config.scale_rewards) == ("grpo", "none")
+    assert (plans["sft"].config.learning_rate, plans["sft"].config.num_train_epochs) == (2e-5, 3)
+
+
+def test_the_lab_is_what_comes_without_a_recipe():
+    assert make_plan(None, {}).options.model == "lab"
+    assert LAB_RECIPE.is_file()

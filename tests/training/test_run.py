@@ -1,0 +1,78 @@
+"""Run folders, rewards and models: what is refused before any work is done."""
+
+import math
+
+import pytest
+
+from gtpo import ConfigError, DataError
+from gtpo.training.model import locate_model
+from gtpo.training.rewards import find_reward, guarded
+from gtpo.training.run import RunFolder
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path):
+    RunFolder.create(tmp_path / "run", {"seed": 1}, {"method": "gtpo"})
+    with pytest.raises(ConfigError, match="gtpo train --resume"):
+        RunFolder.create(tmp_path / "run", {"seed": 2}, {"method": "gtpo"})
+    assert RunFolder.open(tmp_path / "run").config() == {"seed": 1}
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/thesis.tex").write_text("years of work")
+    with pytest.raises(ConfigError, match="is not empty"):
+        RunFolder.create(tmp_path / "theirs", {}, {})
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_that_is_no_run_is_not_resumed(tmp_path):
+    with pytest.raises(DataError, match="is not a run"):
+        RunFolder.open(tmp_path)
+
+
+def test_the_summary_grows_and_is_never_half_written(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {}, {})
+    run.write_summary(before={"accuracy": 0.3})
+    run.write_summary(seconds=1.0)
+    assert run.summary() == {"before": {"accuracy": 0.3}, "seconds": 1.0}
+    assert not list(run.path.glob("*.partial"))
+
+
+BROKEN = {
+    "raises": (lambda completions, **k: 1 / 0, "raised ZeroDivisionError"),
+    "too few": (lambda completions, **k: [1.0], "returned 1 scores for 2 completions"),
+    "nan": (lambda completions, **k: [1.0, math.nan], "returned nan for completion 1"),
+    "infinite": (lambda completions, **k: [math.inf, 1.0], "returned inf for completion 0"),
+}
+
+
+@pytest.mark.parametrize(("reward", "message"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_reward_stops_the_run(reward, message):
+    with pytest.raises(DataError, match=message):
+        guarded(reward)(prompts=["", ""], completions=["a", "b"])
+
+
+def test_a_reward_may_abstain():
+    assert guarded(lambda completions, **k: [None, 1])(completions=["a", "b"]) == [None, 1]
+
+
+def test_rewards_are_found_by_name_and_by_path(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("def length(completions, **k): return [float(len(c)) for c in completions]")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_reward("mine:length")(completions=["abc"]) == [3.0]
+    assert find_reward("mine:length").__name__ == "length"
+    assert find_reward("format")(completions=["x"]) == [0.0]
+    for name, message in {
+        "nice": "There is no reward",
+        "mine:width": "cannot be imported",
+        "no.such:f": "No module",
+    }.items():
+        with pytest.raises(ConfigError, match=message):
+            find_reward(name)
+
+
+def test_models_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(ConfigError, match="There is no model at"):
+        locate_model(str(tmp_path / "nowhere"), tmp_path)
+    with pytest.raises(ConfigError, match=r"has no config\.json"):
+        locate_model(str(tmp_path), tmp_path)
+    with pytest.raises(ConfigError, match="There is no file"):
+        locate_model(str(tmp_path / "x.gguf"), tmp_path)
+    assert locate_model("Qwen/Qwen2.5-3B-Instruct", tmp_path) == "Qwen/Qwen2.5-3B-Instruct"
