@@ -28,9 +28,11 @@ class RunOptions:
     held_out: str | None = _option(None, "problems for the numbers before and after; default: the test split")
     held_out_problems: int = _option(64, "how many of them; 0 measures nothing")
     held_out_samples: int = _option(1, "completions sampled for each of them")
+    on_collapse: str = _option("warn", "warn, or stop: what to do when the run's health says collapsing")
 
     def __post_init__(self) -> None:
         require_choice("method", self.method, METHODS)
+        require_choice("on_collapse", self.on_collapse, ("warn", "stop"))
         require(bool(self.rewards), "rewards", self.rewards, "at least one reward")
         require(self.held_out_problems >= 0, "held_out_problems", self.held_out_problems, "at least 0")
         require(self.held_out_samples >= 1, "held_out_samples", self.held_out_samples, "at least 1")

@@ -21,6 +21,7 @@ from gtpo.integrations.trl.checkpoints import (
     last_complete_checkpoint,
     remove_incomplete_checkpoints,
 )
+from gtpo.integrations.trl.health import watch_health
 from gtpo.integrations.trl.recording import MetricsRecorder
 from gtpo.training.data import rl_dataset, sft_dataset, system_prompt, training_problems
 from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
@@ -71,6 +72,7 @@ def make_trainer(plan: Plan, model: str, callbacks: Sequence[TrainerCallback] = 
         trainer = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
         rewards: Any = [find_reward(name) for name in options.rewards]
         made = trainer(model, rewards, train_dataset=rl_dataset(problems, options), **common)
+        watch_health(made, options.on_collapse)
     made.remove_callback(PrinterCallback)  # transformers' way to show logs where its bar is off
     return made
 

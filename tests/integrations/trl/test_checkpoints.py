@@ -26,7 +26,7 @@ CASES = {
     "lora with dropout": {"peft_config": LoraConfig(r=4, target_modules=["q_proj"], lora_dropout=0.3)},
     "in the third epoch": {"dataset": Dataset.from_dict({"prompt": [f"say w{i} :" for i in range(4)]})},
 }
-TIMING = ("step_time", "train_", "total_flos")
+TIMING = ("step_time", "gtpo/seconds_", "train_", "total_flos")
 
 
 def numbers(trainer):

@@ -4,6 +4,7 @@ TRL generates, scores, shuffles, splits and computes the loss. In between, in th
 prompt are together, this class turns TRL's (B,) advantages into GTPO's (B, T) ones. The loss is TRL's own.
 """
 
+import time
 from typing import Any, cast
 
 import torch
@@ -81,11 +82,13 @@ class GTPOTrainer(ExactResume, GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         self._is_scoring, self._captured_entropy = True, None
+        start = time.perf_counter()
         try:
             batch = super()._generate_and_score_completions(inputs)
         finally:
             self._is_scoring = False
         assert self._rewards_per_func is not None
+        sampled = time.perf_counter()
         group_size = self.num_generations if self.model.training else self.num_generations_eval
         is_scorable = ~self._rewards_per_func.isnan().all(dim=1)
         rows = whole_groups(self.accelerator, batch, self._token_entropy(batch), is_scorable, group_size)
@@ -105,6 +108,9 @@ class GTPOTrainer(ExactResume, GRPOTrainer):
         mine = shaped.rows(rows.local)
         batch["advantages"] = mine.advantages[:, : batch["completion_ids"].shape[1]]
         self._log_shaping(mine, initial_entropy)
+        times = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
+        for name, seconds in times.items():
+            self._metrics["train" if self.model.training else "eval"][name].append(seconds)
         return batch
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:

@@ -1,0 +1,57 @@
+"""When the verdict on a run's health speaks, against when its reward shows it: a Markdown table from traces.
+
+`python benchmarks/bench_health.py tests/golden/health/*.csv` makes the table of docs/health.md.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+
+from gtpo.reports.health import WINDOW, health_of
+from gtpo.reports.runs import Run, load_run
+
+VISIBLE_DROP = 2.0
+"""A fall of the reward by a tenth of its scale of 20, over as many rows as the verdict averages: what an eye sees."""
+
+
+def reward_shows(run: Run) -> int | None:
+    """The first step at which the reward is visibly below its best, if there is one."""
+    series = run.series("reward")
+    best = float("-inf")
+    for end in range(WINDOW, len(series.values) + 1):
+        mean = statistics.fmean(series.values[end - WINDOW : end])
+        best = max(best, mean)
+        if best - mean > VISIBLE_DROP:
+            return int(series.steps[end - 1])
+    return None
+
+
+def spoken(run: Run, level: int) -> tuple[int, str] | None:
+    """The first step with a verdict of at least this level, and what it said."""
+    for verdict in health_of(run.rows):
+        if verdict.level >= level:
+            return int(verdict.step), verdict.findings[0].kind.replace("_", " ")
+    return None
+
+
+def row(path: str) -> str:
+    run = load_run(path)
+    warned, alarmed, shown = spoken(run, 1), spoken(run, 2), reward_shows(run)
+    lead = "–"
+    if warned is not None:
+        lead = "the reward never shows it" if shown is None else f"{shown - warned[0]:+d}"
+    told = [f"{said[0]} ({said[1]})" if said else "–" for said in (warned, alarmed)]
+    return f"| {Path(path).stem} | {told[0]} | {told[1]} | {shown or '–'} | {lead} |"
+
+
+def main() -> int:
+    head = [
+        "| trace | first warning or worse | first collapsing | reward shows it | steps ahead |",
+        "| --- |" * 1 + " --- |" * 4,
+    ]
+    sys.stdout.write("\n".join([*head, *map(row, sys.argv[1:])]) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

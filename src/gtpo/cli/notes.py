@@ -1,0 +1,36 @@
+"""What the commands that read runs have in common: names that are safe to print, notes on stderr, sparklines."""
+
+import itertools
+import sys
+from collections.abc import Sequence
+
+from gtpo.reports.runs import Run
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def printable(text: str) -> str:
+    """A text without the characters that move a terminal's cursor."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def write_notes(run: Run) -> None:
+    """Say on stderr what of a run could not be used."""
+    for note in run.notes:
+        sys.stderr.write(f"note: {printable(run.name)}: {printable(note)}\n")
+
+
+def sparkline(values: Sequence[float], width: int = 24) -> str:
+    """A curve in one line of text, from its lowest to its highest value; each bar is the mean of its part.
+
+    >>> sparkline([0, 1, 2, 3, 4, 5, 6, 7])
+    '▁▂▃▄▅▆▇█'
+    """
+    if not values:
+        return ""
+    width = min(width, len(values))
+    edges = [round(part * len(values) / width) for part in range(width + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
+    low, high = min(means), max(means)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[round((mean - low) * scale)] for mean in means)

@@ -1,0 +1,97 @@
+"""Evaluations in reports: two sets of measured files compared over problems, and results.json of a run's folder."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gtpo.errors import DataError
+from gtpo.reports.compare import Comparison
+from gtpo.statistics import paired_difference
+
+
+class Measured(Protocol):
+    """What this needs of a `gtpo.evaluation.metrics.Measurement`."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def problems(self) -> str: ...
+    @property
+    def header(self) -> dict[str, Any]: ...
+    @property
+    def values(self) -> dict[str, NDArray[np.float64]]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """pass@k or maj@k of one model on one problem set: k, value, low and high."""
+
+    run: str
+    problems: str
+    kind: str
+    points: list[tuple[int, float, float, float]]
+
+
+def compare_evaluations(first: Sequence[Measured], second: Sequence[Measured]) -> list[Comparison]:
+    """Every metric on every problem set of both sides; of several files of a side (seeds), each problem's mean."""
+    shared = [name for name in dict.fromkeys(one.problems for one in first) if any(b.problems == name for b in second)]
+    if not shared:
+        raise DataError("The two sides were evaluated on different problem sets. Give files about the same one.")
+    found: list[Comparison] = []
+    for problems in shared:
+        sides = [[one for one in side if one.problems == problems] for side in (first, second)]
+        if len({one.header["problems"]["sha256"] for side in sides for one in side}) > 1:
+            raise DataError(
+                f"The problems called {problems!r} differ between the files. Sample all with the same ones."
+            )
+        names = [name for name in sides[0][0].values if all(name in one.values for side in sides for one in side)]
+        count = min(len(one.values[name]) for side in sides for one in side for name in names[:1])
+        for name in names:
+            a, b = (np.mean([one.values[name][:count] for one in side], axis=0) for side in sides)
+            found.append(_comparison(f"{problems} {name}", a, b, [len(side) for side in sides]))
+    return found
+
+
+def _comparison(name: str, a: NDArray[np.float64], b: NDArray[np.float64], sizes: list[int]) -> Comparison:
+    difference = paired_difference(a, b)
+    is_bad = name.endswith("truncation_rate")
+    has_direction = not name.endswith(("mean_length", "mean_entropy"))
+    verdict = "not shown"
+    if difference.excludes_zero:
+        verdict = ("better" if (difference.difference > 0) != is_bad else "worse") if has_direction else "differs"
+    return Comparison(
+        name, float(a.mean()), float(b.mean()), difference.difference, difference.low, difference.high, sizes[0],
+        sizes[1], True, verdict, None,
+    )  # fmt: skip
+
+
+def evaluation_curves(folder: Path, run: str) -> tuple[list[Curve], list[str]]:
+    """The curves in every results.json of a run's folder and its subfolders, and notes on what was not usable."""
+    curves: list[Curve] = []
+    notes: list[str] = []
+    for path in sorted({*folder.glob("results.json"), *folder.glob("*/results.json")}):
+        try:
+            results = json.loads(path.read_text())["results"]
+            for result in results:
+                curves += _curves(result, run)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            notes.append(f"{path} is not what `gtpo eval` writes and was left out")
+    return curves, notes
+
+
+def _curves(result: dict[str, Any], run: str) -> list[Curve]:
+    found: list[Curve] = []
+    for kind in ("pass", "maj"):
+        points = [
+            (int(name.removeprefix(f"{kind}@")), float(of["value"]), float(of["low"]), float(of["high"]))
+            for name, of in result["metrics"].items()
+            if name.startswith(f"{kind}@")
+        ]
+        if points:
+            found.append(Curve(run, str(result["problems"]["name"]), kind, sorted(points)))
+    return found

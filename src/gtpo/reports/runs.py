@@ -1,0 +1,237 @@
+"""A run as the reports see it: its rows of metrics, what it was, and its series under one set of names.
+
+Reads the folder of a `gtpo train` run, and as well a bare metrics.jsonl, the trainer_state.json that any TRL run
+leaves in its checkpoints, and a CSV with a header. What is usable is used; what was not is in `Run.notes`.
+"""
+
+import csv
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gtpo.errors import DataError
+from gtpo.records import METRICS_FILE, RecordFile
+
+Row = dict[str, Any]
+
+MEANINGS: dict[str, tuple[str, ...]] = {
+    "accuracy": ("accuracy",),
+    "format": ("format",),
+    "entropy": ("gtpo/entropy_mean", "entropy"),
+    "reward": ("reward",),
+    "kept": ("gtpo/frac_kept",),
+    "conflict": ("gtpo/frac_conflict",),
+    "tied": ("gtpo/frac_tied_groups", "frac_reward_zero_std"),
+    "length": ("completions/mean_length", "completion_length"),
+    "truncated": ("completions/clipped_ratio",),
+    "grad_norm": ("grad_norm",),
+    "learning_rate": ("learning_rate",),
+    "loss": ("loss",),
+    "timeouts": ("rewards/timeouts",),
+    "ratio": ("sampling/importance_sampling_ratio/mean",),
+    "clipped": ("clip_ratio/region_mean",),
+}
+"""What the reports speak of, and the logged names that mean it, the better one first."""
+
+_FALLBACKS = {
+    "accuracy": re.compile(r"rewards/[^/]*(accura|correct)[^/]*/mean", re.IGNORECASE),
+    "format": re.compile(r"rewards/[^/]*format[^/]*/mean", re.IGNORECASE),
+}
+"""Rewards of other people's runs that are an accuracy or a format rate, where they stay between 0 and 1."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """One quantity over the steps at which it was logged, finite values only."""
+
+    steps: list[float]
+    values: list[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One training run; `path` is the folder it is in, `rows` its training rows in the order of steps."""
+
+    path: Path
+    name: str
+    method: str
+    seed: int | None
+    rows: list[Row]
+    after: dict[str, float]
+    notes: list[str]
+
+    @property
+    def num_steps(self) -> int:
+        return int(self.rows[-1]["step"])
+
+    def series(self, meaning: str) -> Series:
+        return series(self.rows, meaning)
+
+
+def series(rows: Sequence[Row], meaning: str) -> Series:
+    """The series that `meaning` has in these rows, or an empty one.
+
+    >>> series([{"step": 1, "entropy": 0.5}, {"step": 2, "entropy": None}], "entropy")
+    Series(steps=[1], values=[0.5])
+    """
+    names = logged_names(rows, meaning)
+    points = [(row["step"], next((row[name] for name in names if is_number(row.get(name))), None)) for row in rows]
+    kept = [(step, float(value)) for step, value in points if value is not None]
+    return Series([step for step, _ in kept], [value for _, value in kept])
+
+
+def logged_names(rows: Sequence[Row], meaning: str) -> tuple[str, ...]:
+    """The logged names of `meaning` in these rows: its own, or a reward that plainly is it."""
+    own = tuple(name for name in MEANINGS.get(meaning, (meaning,)) if any(is_number(row.get(name)) for row in rows))
+    if own or meaning not in _FALLBACKS:
+        return own
+    candidates = dict.fromkeys(name for row in rows for name in row if _FALLBACKS[meaning].fullmatch(name))
+    fractions = (name for name in candidates if all(0 <= row[name] <= 1 for row in rows if is_number(row.get(name))))
+    return tuple(fractions)[:1]
+
+
+def phases(rows: Sequence[Row]) -> list[str]:
+    """The logged names of times, in seconds: the whole step and whatever parts of it were timed."""
+    names = {name for row in rows for name in row if name == "step_time" or name.startswith("gtpo/seconds_")}
+    return sorted(names, reverse=True)
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def load_runs(paths: Sequence[Path | str]) -> list[Run]:
+    """Every run of `paths`; one that cannot be read is an error that names it."""
+    runs = [load_run(path) for path in paths]
+    seen: dict[Path, str] = {}
+    for run in runs:
+        if run.path.resolve() / run.name in seen:
+            raise DataError(f"{run.path} is given twice. Leave one out.")
+        seen[run.path.resolve() / run.name] = run.name
+    return runs
+
+
+def load_run(path: Path | str) -> Run:
+    """A run from its folder or from one of the files that a run leaves."""
+    source = metrics_file(Path(path))
+    notes: list[str] = []
+    folder = source.parent
+    rows = training_rows(read_rows(source, notes), notes)
+    if not rows:
+        raise DataError(f"{source} has no row of training metrics with a step yet. Wait for the run's first log.")
+    about = _json_object(folder / "run.json", notes) if source.name == METRICS_FILE else {}
+    summary = _json_object(folder / "summary.json", notes) if source.name == METRICS_FILE else {}
+    name = folder.resolve().name if source.name in (METRICS_FILE, "trainer_state.json") else source.stem
+    seed = about.get("seed", _seed_in(name))
+    after = summary.get("after")
+    if not series(rows, "accuracy").values:
+        notes.append("no accuracy was logged (`accuracy`, or a reward between 0 and 1 named after it)")
+    return Run(
+        path=folder,
+        name=name,
+        method=str(about.get("method") or _method_in(name)),
+        seed=seed if isinstance(seed, int) else None,
+        rows=rows,
+        after={k: float(v) for k, v in after.items() if is_number(v)} if isinstance(after, dict) else {},
+        notes=notes,
+    )
+
+
+def metrics_file(path: Path) -> Path:
+    """The file of metrics that `path` is or holds; a TRL run has its trainer_state.json in the last checkpoint."""
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise DataError(f"{path} does not exist. Give the folder of a run, its {METRICS_FILE} or trainer_state.json.")
+    checkpoints = sorted(path.glob("checkpoint-*/trainer_state.json"), key=lambda file: file.stat().st_mtime)
+    for found in (path / METRICS_FILE, path / "trainer_state.json", *reversed(checkpoints)):
+        if found.is_file():
+            return found
+    raise DataError(
+        f"{path} is not a run: it has no {METRICS_FILE}, no trainer_state.json and no checkpoint with one. "
+        "Give the folder that `gtpo train` or a TRL trainer wrote."
+    )
+
+
+def read_rows(path: Path, notes: list[str]) -> list[Row]:
+    """All rows of a file of metrics, whatever its form; damage is noted, not raised."""
+
+    def skipped(number: int, reason: str) -> None:
+        notes.append(f"line {number} skipped: {reason}")
+
+    try:
+        if path.suffix == ".csv":
+            return _csv_rows(path)
+        if path.suffix == ".json":
+            return _state_rows(path)
+        return list(RecordFile(path).rows(skipped))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}. Give a file of metrics.") from error
+
+
+def training_rows(rows: Sequence[Row], notes: list[str]) -> list[Row]:
+    """The rows of training steps, in order; of a step that was logged twice, as after a restart, the later row."""
+    by_step: dict[float, Row] = {}
+    num_without = 0
+    for row in rows:
+        if not is_number(row.get("step")):
+            num_without += 1
+        elif not any(name.startswith("eval_") or name == "train_runtime" for name in row):
+            by_step[row["step"]] = row
+    if num_without:
+        notes.append(f"{num_without} rows without a step were left out (another schema?)")
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def _csv_rows(path: Path) -> list[Row]:
+    with path.open(newline="") as file:
+        return [{name: _cell(text) for name, text in row.items() if name and text} for row in csv.DictReader(file)]
+
+
+def _cell(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _state_rows(path: Path) -> list[Row]:
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise DataError(f"{path} is not whole JSON ({error}). Take the one of an earlier checkpoint.") from error
+    history = content.get("log_history") if isinstance(content, dict) else content
+    if not isinstance(history, list):
+        raise DataError(f"{path} has no log_history: it is not a trainer_state.json.")
+    return [row for row in history if isinstance(row, dict)]
+
+
+def _json_object(path: Path, notes: list[str]) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        content = None
+    if not isinstance(content, dict):
+        notes.append(f"{path.name} is not a whole JSON object and was left out")
+        return {}
+    return content
+
+
+def _seed_in(name: str) -> int | None:
+    found = re.search(r"(?:^|[-_.])(?:seed|s)[-_]?(\d+)$", name)
+    return int(found[1]) if found else None
+
+
+def _method_in(name: str) -> str:
+    """A folder's name without its seed: `gtpo-seed3` and `gtpo-seed4` are one method.
+
+    >>> _method_in("gtpo-seed3")
+    'gtpo'
+    """
+    return re.sub(r"[-_.](?:seed|s)?[-_]?\d+$", "", name) or name

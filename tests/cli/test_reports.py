@@ -1,0 +1,131 @@
+"""The commands that read runs: what they print, what they write, and how they refuse."""
+
+import json
+
+import pytest
+
+from gtpo.cli.main import main
+
+from reports.making import make_run, rows
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Three seeds of two methods; the first is better by 20 points, and its seeds differ a little."""
+    for method, level in (("gtpo", 0.8), ("grpo", 0.6)):
+        for seed in (1, 2, 3):
+            noise = seed / 1000 * (1 if method == "gtpo" else 2)
+            metrics = rows(60, accuracy=level + noise, format=0.9, entropy=0.3)
+            make_run(tmp_path / f"{method}-seed{seed}", metrics, method=method, seed=seed)
+    return tmp_path
+
+
+def paths(folder, method):
+    return [str(folder / f"{method}-seed{seed}") for seed in (1, 2, 3)]
+
+
+def test_report_writes_a_page_and_figures_and_prints_a_summary(runs, capsys):
+    figures = runs / "figures"
+    code = main(
+        ["report", *paths(runs, "gtpo"), *paths(runs, "grpo"), "--out", str(runs / "deep" / "r.html"),
+         "--png", str(figures), "--svg", str(figures)]
+    )  # fmt: skip
+    out = capsys.readouterr().out
+    assert code == 0
+    assert "gtpo-seed1" in out
+    assert "80.1 %" in out
+    assert "healthy" in out
+    assert (runs / "deep" / "r.html").read_text().startswith("<!doctype html>")
+    assert (figures / "training.png").read_bytes()[:4] == b"\x89PNG"
+    assert "Training accuracy (%)" in (figures / "training.svg").read_text()
+    assert not (figures / "evaluation.png").exists()  # there is none in these folders
+
+
+def test_report_of_one_run_lies_in_its_folder(runs, capsys):
+    assert main(["report", str(runs / "gtpo-seed1")]) == 0
+    assert (runs / "gtpo-seed1" / "report.html").is_file()
+
+
+def test_compare_says_better_in_one_command(runs, capsys):
+    assert main(["compare", *paths(runs, "gtpo"), "--vs", *paths(runs, "grpo"), "--levels", "0.5"]) == 0
+    out = capsys.readouterr().out
+    line = next(line for line in out.splitlines() if "accuracy, end of training" in line)
+    assert "better" in line
+    assert "+19.8" in line
+    assert "paired by seed" in out
+
+
+def test_compare_gives_json(runs, capsys):
+    assert main(["compare", *paths(runs, "gtpo"), "--vs", *paths(runs, "grpo"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["first"], found["second"], found["unit"]) == ("gtpo", "grpo", "run")
+    by_name = {one["name"]: one for one in found["comparisons"]}
+    assert by_name["accuracy, end of training"]["verdict"] == "better"
+    assert by_name["collapsed runs"]["first"] == 0
+
+
+def samples(path, model, right):
+    header = {
+        "gtpo_samples": 1, "model": model, "engine": {}, "problems": {"name": "toy", "count": 8, "sha256": "d"},
+        "settings": {"num_samples": 2, "temperature": 0.9, "top_p": 1.0, "max_new_tokens": 9, "seed": 0},
+    }  # fmt: skip
+    lines = [header]
+    for problem in range(8):
+        for sample in range(2):
+            answer = "4" if problem < right else "5"
+            text = f"<reasoning>so</reasoning><answer>{answer}</answer>"
+            lines.append({"problem": problem, "sample": sample, "gold": "4", "text": text, "num_tokens": 9,
+                          "truncated": False, "entropy": 0.1})  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+def test_compare_takes_files_of_samples_over_problems(tmp_path, capsys):
+    first, second = samples(tmp_path / "a.jsonl", "a", 8), samples(tmp_path / "b.jsonl", "b", 3)
+    assert main(["compare", first, "--vs", second, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    one = next(one for one in found["comparisons"] if one["name"] == "toy pass@1")
+    assert found["unit"] == "problem"
+    assert one["difference"] == pytest.approx(5 / 8)
+    assert one["verdict"] == "better"
+
+
+def test_compare_refuses_a_run_against_a_file_of_samples(runs, tmp_path, capsys):
+    code = main(["compare", str(runs / "gtpo-seed1"), "--vs", samples(tmp_path / "b.jsonl", "b", 3)])
+    assert code == 2
+    assert "not some of each" in capsys.readouterr().err
+
+
+def test_health_names_the_trouble_and_the_remedy(tmp_path, capsys):
+    folder = make_run(tmp_path / "bad", rows(40, accuracy=0.5, format=lambda step: 0.9 if step < 20 else 0.1))
+    assert main(["health", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "bad, step 40: collapsing" in out
+    assert "format fell from 90 % at its best to 10 %" in out
+    assert "What to try: Halve the learning rate" in out
+    assert main(["health", str(folder / "metrics.jsonl"), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["level"]) == ("collapsing", 2)
+    assert found["history"][0] == {"kind": "format_falling", "level": 1, "first_step": 20}
+
+
+@pytest.mark.parametrize("command", [["report"], ["health"], ["compare", "--vs", "x"]])
+def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path, capsys, command):
+    name, *rest = command
+    assert main([name, str(tmp_path), *rest]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert "is not a run" in err
+    assert err.count("\n") == 1
+
+
+def test_what_was_not_usable_is_noted_and_the_rest_is_used(tmp_path, capsys):
+    folder = make_run(tmp_path / "torn\x1b[2J", rows(20, entropy=0.4))
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 21, "ent')
+    assert main(["report", str(folder)]) == 0
+    streams = capsys.readouterr()
+    assert "line 21 skipped" in streams.err
+    assert "no accuracy was logged" in streams.err
+    assert "\x1b" not in streams.err + streams.out.splitlines()[1]
+    assert "20 " in streams.out
