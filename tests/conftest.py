@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
 
 import jaxtyping
 import pytest
