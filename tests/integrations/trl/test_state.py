@@ -24,9 +24,9 @@ def test_it_is_a_running_mean_over_prompts_and_then_frozen(tiny_model, tmp_path)
     entropies = []
 
     class Watched(GTPOTrainer):
-        def _log_shaping(self, shaped, initial_entropy):
+        def _log_shaping(self, shaped, more):
             entropies.append(shaped.entropy)
-            super()._log_shaping(shaped, initial_entropy)
+            super()._log_shaping(shaped, more)
 
     trainer = train(tiny_model, **options(tmp_path, trainer=Watched, initial_entropy_prompts=3))
     used = [entry["gtpo/initial_entropy"] for entry in trainer.state.log_history if "loss" in entry]

@@ -107,10 +107,8 @@ class GTPOTrainer(ExactResume, GRPOTrainer):
         record_groups(self, rows, shaped, batch, self._rewards_per_func, initial_entropy)
         mine = shaped.rows(rows.local)
         batch["advantages"] = mine.advantages[:, : batch["completion_ids"].shape[1]]
-        self._log_shaping(mine, initial_entropy)
-        times = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
-        for name, seconds in times.items():
-            self._metrics["train" if self.model.training else "eval"][name].append(seconds)
+        seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
+        self._log_shaping(mine, {"gtpo/initial_entropy": initial_entropy, **seconds})
         return batch
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -161,8 +159,8 @@ class GTPOTrainer(ExactResume, GRPOTrainer):
         initial.add(self.accelerator.reduce(totals, reduction="sum"))
         return initial.value or 0.0  # None: no completion was counted yet, so none is there to be filtered
 
-    def _log_shaping(self, shaped: ShapedAdvantages, initial_entropy: float) -> None:
+    def _log_shaping(self, shaped: ShapedAdvantages, more: dict[str, float]) -> None:
         totals = self.accelerator.gather(metric_totals(shaped).unsqueeze(0))
         logged = self._metrics["train" if self.model.training else "eval"]
-        for name, value in {**metrics(totals), "gtpo/initial_entropy": initial_entropy}.items():
+        for name, value in {**metrics(totals), **more}.items():
             logged[name].append(value)
