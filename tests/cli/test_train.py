@@ -19,7 +19,7 @@ SMALL = [
     "--num_generations", "4", "--held_out_problems", "8", "--max_problems", "64",
 ]  # fmt: skip
 SMALL_SFT = ["--per_device_train_batch_size", "8", "--held_out_problems", "8", "--max_problems", "64"]
-TIMES = ("seconds", "step_time")
+TIMES = ("seconds", "step_time", "gtpo/seconds_sampling", "gtpo/seconds_shaping")
 
 
 def numbers(run):
