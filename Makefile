@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: train test check clean
+.PHONY: train test clean
 
 train: $(VENV)/.installed  ## the lab: a tiny model learns sums
 	$(VENV)/bin/gtpo train

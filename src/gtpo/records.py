@@ -93,6 +93,14 @@ class RecordFile:
         partial.write_text("".join(kept))
         os.replace(partial, self.path)
 
+    def set_aside(self) -> None:
+        """Give an earlier run's file another name, so that a new one begins with nothing and loses nothing."""
+        if self.path.exists() and self.path.stat().st_size:
+            number = 1
+            while (other := self.path.with_name(f"{self.path.stem}.earlier-{number}{self.path.suffix}")).exists():
+                number += 1
+            os.replace(self.path, other)
+
 
 def read_metrics(run: Path | str, on_skip: Any = None) -> list[dict[str, Any]]:
     return list(RecordFile(_existing(run, METRICS_FILE)).rows(on_skip))

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -100,6 +102,32 @@ def test_killed_anywhere_and_resumed_it_ends_with_the_same_numbers(unbroken, tmp
     assert [group.step for group in read_groups(run)] == [group.step for group in read_groups(unbroken)]
 
 
+def test_killed_after_the_last_step_it_makes_no_other(unbroken, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(unbroken, run)
+    shutil.rmtree(run / "model")
+    shutil.rmtree(run / "held_out/after")
+    summary = json.loads((run / "summary.json").read_text())
+    after = summary.pop("after")
+    (run / "summary.json").write_text(json.dumps(summary))
+    assert main(["train", "--resume", str(run)]) == 0
+    resumed = json.loads((run / "summary.json").read_text())
+    assert (resumed["after"], resumed["steps"]) == (after, 7)
+    assert numbers(run) == numbers(unbroken)
+
+
+def test_an_interrupt_before_the_first_step_says_how_to_go_on(tmp_path):
+    run = tmp_path / "run"
+    process = launch(run, "--max_steps", "2", "--held_out_problems", "256", "--held_out_samples", "64")
+    deadline = time.monotonic() + 120
+    while not list(run.glob("held_out/before/*/*.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert f"gtpo train --resume {run}" in said
+
+
 def test_an_interrupt_saves_a_checkpoint_and_says_how_to_go_on(unbroken, tmp_path):
     run = tmp_path / "run"
     process = launch(run, "--max_steps", "7", "--save_steps", "2")
@@ -141,8 +169,39 @@ def test_two_processes_make_one_run(tmp_path):
     assert done.stdout.count("before") == 1
 
 
+calls = []
+
+
+def late_reward(completions, **columns):
+    calls.append(1)
+    if len(calls) > 4:
+        raise RuntimeError("broken at last")
+    return [float(i % 2) for i in range(len(completions))]
+
+
+def test_a_late_failure_loses_nothing(tmp_path, capsys):
+    run = tmp_path / "run"
+    options = [
+        "--rewards",
+        "cli.test_train:late_reward",
+        "--max_steps",
+        "9",
+        "--save_steps",
+        "2",
+        "--logging_steps",
+        "50",
+    ]
+    assert main(["train", "--output_dir", str(run), *SMALL, *options]) == 2
+    assert "broken at last" in capsys.readouterr().err
+    assert (run / "checkpoint-4/complete").is_file()
+
+
 def broken_reward(completions, **columns):
     raise RuntimeError("my reward is broken")
+
+
+def wordy_reward(completions, **columns):
+    return ["much"] * len(completions)
 
 
 WRONG = {
@@ -153,6 +212,12 @@ WRONG = {
     "a reward that raises": (["--rewards", "cli.test_train:broken_reward"], "my reward is broken"),
     "a resume of nothing": (["--resume", "nowhere"], "is not a run"),
     "a resume with options": (["--resume", "nowhere", "--seed", "1"], "takes no recipe and no options"),
+    "a dry resume": (["--resume", "nowhere", "--dry-run"], "takes no recipe and no options"),
+    "an option that would do nothing": (["--lora_r", "8"], "lora_r does nothing without use_peft"),
+    "a checkpoint by trl's name": (["--resume_from_checkpoint", "x"], "Use `gtpo train --resume RUN`"),
+    "what trl refuses": (["--reward_weights", "1", "2"], "TRL refuses these settings"),
+    "no problem left": (["--max_prompt_tokens", "1"], "No problem of lab is left"),
+    "a reward of words": (["--rewards", "cli.test_train:wordy_reward"], "returned 'much'"),
     "a missing recipe": (["nowhere.yaml"], "nowhere.yaml cannot be read"),
 }
 
@@ -171,9 +236,39 @@ def test_a_full_disk_is_said_plainly(tmp_path, monkeypatch, capsys):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gtpo.training.session.make_trainer", full)
-    assert main(["train", "--output_dir", str(tmp_path / "run"), *SMALL]) == 2
+    monkeypatch.setattr("gtpo.integrations.trl.checkpoints.ExactResume._save_progress", full)
+    run = tmp_path / "run"
+    assert main(["train", "--output_dir", str(run), "--max_steps", "2", "--save_steps", "1", *SMALL]) == 2
     assert "No space left on the disk" in capsys.readouterr().err
+    assert (run / "config.yaml").is_file()
+
+
+def test_a_damaged_folder_is_said_plainly(unbroken, tmp_path, capsys):
+    for name, content in {"config.yaml": "", "summary.json": "{"}.items():
+        run = tmp_path / name
+        shutil.copytree(unbroken, run)
+        (run / "summary.json").unlink()
+        (run / name).write_text(content)
+        assert main(["train", "--resume", str(run)]) == 2
+        assert f"{name} is damaged" in capsys.readouterr().err
+
+
+def test_a_file_of_ones_own_is_not_its_own_held_out_set(tmp_path, capsys):
+    rows = [{"question": f"{i}+{i}=?", "truth": str(2 * i)} for i in range(8)]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    small = [*SMALL[: SMALL.index("--max_problems")], "--max_steps", "1", "--columns", "answer=truth"]
+    run = tmp_path / "run"
+    assert main(["train", "--problems", str(tmp_path / "mine.jsonl"), "--output_dir", str(run), *small]) == 0
+    assert json.loads((run / "summary.json").read_text())["before"] is None
+    assert "a file has no test split" in capsys.readouterr().err
+    assert "accuracy" in (run / "train.log").read_text()
+
+
+def test_the_default_folder_is_always_free(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main(["train", "--max_steps", "1", *SMALL, "--held_out_problems", "0"]) == 0
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["lab-lab-gtpo-seed42", "lab-lab-gtpo-seed42-2"]
 
 
 def test_help_is_short_and_help_all_is_not(capsys):
@@ -184,4 +279,5 @@ def test_help_is_short_and_help_all_is_not(capsys):
     assert main(["train", "--help-all"]) == 0
     everything = capsys.readouterr().out
     assert "--entropy_penalty_center" in everything
+    assert "--held_out_temperature" in everything
     assert "--vllm_gpu_memory_utilization" in everything

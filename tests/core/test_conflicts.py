@@ -77,6 +77,23 @@ def test_no_rows_and_no_tokens_are_fine():
         assert gtpo.conflict_mask(ids, ids, torch.ones(shape[0]), ids.new_zeros(shape[0])).shape == shape
 
 
+def test_any_integer_is_a_token():
+    """Negative ids, and ids that agree in their lower 32 bits."""
+    ids = torch.tensor([[5, 6, 0], [5, -1, -1]])
+    mask = torch.tensor([[1, 0, 0], [1, 1, 1]])
+    opposed, group = torch.tensor([1.0, -1.0]), torch.zeros(2, dtype=torch.int64)
+    assert gtpo.conflict_mask(ids, mask, opposed, group).tolist() == [[True, False, False], [True, False, False]]
+    far = torch.tensor([[5], [2**32 + 5]])
+    assert not gtpo.conflict_mask(far, torch.ones_like(far), opposed, group).any()
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_shapes_that_do_not_fit_are_refused():
+    ids = torch.zeros(2, 3, dtype=torch.int64)
+    with pytest.raises(gtpo.DataError, match=r"must all be \(B, T\)"):
+        gtpo.conflict_mask(ids, torch.ones_like(ids), torch.ones(3), torch.zeros(2, dtype=torch.int64))
+
+
 def test_a_mask_with_holes_is_refused():
     ids = torch.zeros(1, 3, dtype=torch.int64)
     with pytest.raises(gtpo.DataError, match="padded on the right"):

@@ -151,6 +151,15 @@ def test_a_wrong_knob_is_refused_by_name_and_value(knob, value):
         gtpo.ShapingConfig(**{knob: value})
 
 
+@pytest.mark.usefixtures("unchecked_types")
+def test_whole_numbers_are_no_advantages():
+    (ids, mask, advantages, entropy, group_ids), masks = tensors([paper.Completion([1], a, 0, [0.3]) for a in (1, -1)])
+    with pytest.raises(gtpo.DataError, match="must be floating point"):
+        gtpo.shape_advantages(ids, mask, advantages.long(), entropy, group_ids, initial_entropy=0.1, **masks)
+    with pytest.raises(gtpo.DataError, match=r"must all be \(B, T\)"):
+        gtpo.shape_advantages(ids, mask, advantages, entropy[:, :0], group_ids, initial_entropy=0.1, **masks)
+
+
 def test_the_auto_filter_without_an_initial_entropy_is_refused():
     with pytest.raises(gtpo.ConfigError, match="initial_entropy is None"):
         shape([paper.Completion([1], 1.0, 0, [0.1])], initial_entropy=None)

@@ -2,10 +2,6 @@
 
 import json
 import math
-import shutil
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -78,20 +74,3 @@ def test_the_command_prints_json(capsys):
     assert main(["--samples", "2", "--problems", "4", "--seed", "1"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert set(result) >= {"accuracy", "pass@2", "format", "entropy", "length"}
-
-
-def test_a_built_wheel_holds_the_base(tmp_path):
-    pytest.importorskip("setuptools")
-    source = tmp_path / "source"
-    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, source],
-        check=True,
-        timeout=120,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"gtpo/lab/base/{file.name}" for file in lab_model_dir().iterdir()} <= names
-    assert {"gtpo/lab/base/model.safetensors", "gtpo/lab/base/chat_template.jinja"} <= names

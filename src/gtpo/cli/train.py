@@ -8,16 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError, DataError, GTPOError
-from gtpo.training.options import RunOptions
-from gtpo.training.recipe import Setting, Settings, parse_overrides
+from gtpo.errors import ConfigError, DataError, require_choice
+from gtpo.training.options import METHODS, RunOptions
+from gtpo.training.recipe import COMMAND_LINE, Setting, Settings, parse_overrides
+
+logger = logging.getLogger(__name__)
 
 _EPILOG = """\
 examples:
   gtpo train                                   the lab: a tiny model, about three minutes on two CPU cores
   gtpo train --method grpo                     the same with plain GRPO
-  gtpo train recipes/qwen2.5-1.5b/gsm8k.yaml --learning_rate 2e-6 --num_generations 12
-  gtpo train recipes/qwen2.5-1.5b/gsm8k.yaml --dry-run
+  gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --learning_rate 1e-6 --num_generations 16
+  gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --dry-run
   gtpo train --resume runs/lab-lab-gtpo-seed42
 
 Every option of TRL and transformers is taken under its own name; some that one often wants:
@@ -44,7 +46,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     for field in dataclasses.fields(RunOptions):
         default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
         shown = "" if default is None else f" (default: {default})"
-        what.add_argument(f"--{field.name}", metavar="…", nargs="+", help=field.metadata["help"] + shown)
+        several = "+" if field.name == "rewards" else None
+        what.add_argument(f"--{field.name}", metavar="…", nargs=several, help=field.metadata["help"] + shown)
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="check everything, print the plan, train nothing")
     how.add_argument("--resume", type=Path, metavar="RUN", help="continue a run from its last complete checkpoint")
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.help_all:
         return _help_all(overrides)
     if args.resume is not None:
-        if recipe is not None or overrides:
+        if recipe is not None or overrides or args.dry_run:
             raise ConfigError("--resume takes no recipe and no options: a run keeps the settings it began with.")
         return _resume(args.resume)
     return _start(recipe, overrides, args.dry_run)
@@ -68,11 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _own_overrides(args: argparse.Namespace) -> Settings:
     given = {field.name: getattr(args, field.name) for field in dataclasses.fields(RunOptions)}
-    return {
-        name: Setting(values if name == "rewards" else " ".join(values), "command line")
-        for name, values in given.items()
-        if values is not None
-    }
+    return {name: Setting(value, COMMAND_LINE) for name, value in given.items() if value is not None}
 
 
 def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
@@ -99,8 +98,9 @@ def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
     run_folder = RunFolder.open(plan.config.output_dir)
     try:
         return _train(plan, run_folder)
-    except GTPOError:
-        run_folder.discard_if_nothing_was_trained()
+    except Exception:
+        if processes.is_main_process:
+            run_folder.discard_if_nothing_was_trained()
         raise
 
 
@@ -114,21 +114,25 @@ def _resume(path: Path) -> int:
         sys.stderr.write(f"{path} is finished; there is nothing to resume.\n")
         return 0
     settings = {name: Setting(value, f"{path}/config.yaml") for name, value in run_folder.config().items()}
-    settings["output_dir"] = Setting(str(path), "command line")
+    settings["output_dir"] = Setting(str(path), COMMAND_LINE)
     return _train(plan_from(settings), run_folder)
 
 
 def _train(plan: Any, run_folder: Any) -> int:
     from gtpo.cli.progress import ProgressBar
     from gtpo.cli.training_view import TrainingView, closing_table, opening
+    from gtpo.integrations.trl.checkpoints import last_complete_checkpoint
     from gtpo.training.session import train
 
     path = run_folder.path
     is_main = plan.config.process_index == 0
     if is_main:
         sys.stderr.write(opening(plan, run_folder))
-    log = logging.FileHandler(run_folder.log, delay=True)
+    log = logging.FileHandler(run_folder.log, encoding="utf-8")
+    log.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logging.getLogger().addHandler(log)
+    logging.getLogger("gtpo.cli").setLevel(logging.INFO)
+    logger.info("\n%s", opening(plan, run_folder))
     resume = f"gtpo train --resume {path}"
     try:
         with ProgressBar() as bar, TrainingView() as view:
@@ -136,13 +140,16 @@ def _train(plan: Any, run_folder: Any) -> int:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        raise DataError(f"No space left on the disk of {path}. Make room, then: {resume}") from error
+        remedy = f"go on: {resume}" if last_complete_checkpoint(path) else "give the command again"
+        raise DataError(f"No space left on the disk of {path}. Make room, then {remedy}") from error
+    except KeyboardInterrupt:
+        is_finished = False
     finally:
         logging.getLogger().removeHandler(log)
         log.close()
     if not is_finished:
         if is_main:
-            sys.stderr.write(f"\nInterrupted. A checkpoint was saved; go on with:\n  {resume}\n")
+            sys.stderr.write(f"\nInterrupted. Go on with:\n  {resume}\n")
         return 130
     if is_main:
         sys.stdout.write(closing_table(run_folder))
@@ -153,7 +160,12 @@ def _help_all(overrides: Settings) -> int:
     from gtpo.training.parser import parser_for
 
     method = overrides["method"].value if "method" in overrides else "gtpo"
-    sys.stdout.write(parser_for(method).format_help())
+    require_choice("method", method, METHODS)
+    ours = [f"  --{field.name:<22}{field.metadata['help']}" for field in dataclasses.fields(RunOptions)]
+    theirs = parser_for(method).format_help()
+    sys.stdout.write(
+        "\n".join(["options of gtpo train:", *ours, "", f"options of {method}, TRL and transformers:", theirs])
+    )
     return 0
 
 

@@ -1,5 +1,6 @@
 """What `gtpo train` shows: what will be done, how it goes, what came of it."""
 
+import logging
 import math
 import sys
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 LN2 = math.log(2)
+logger = logging.getLogger(__name__)
 
 
 def opening(plan: Any, run: Any) -> str:
@@ -27,9 +29,20 @@ def opening(plan: Any, run: Any) -> str:
         "problems": "the lab's arithmetic" if options.problems == "lab" else options.problems,
         "method": method,
         "steps": f"{steps}, learning rate {config.learning_rate:g}, seed {config.seed}",
+        "held out": _held_out(options),
         "written to": f"{run.path}/  (metrics.jsonl, groups.jsonl, checkpoints, model/, summary.json)",
     }
     return "".join(f"{name:>10}  {text}\n" for name, text in lines.items()) + "\n"
+
+
+def _held_out(options: Any) -> str:
+    from gtpo.training.data import held_out_problems
+
+    problems = held_out_problems(options)
+    if problems is None:
+        return "nothing" if options.held_out_problems == 0 else "nothing: a file has no test split, give --held_out"
+    shown = f"{options.held_out_problems} problems × {options.held_out_samples}"
+    return f"{problems}, {shown}, temperature {options.held_out_temperature:g}, before and after"
 
 
 class TrainingView(TrainerCallback):
@@ -58,6 +71,7 @@ class TrainingView(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if self._bar is not None and logs and "train_runtime" not in logs:
+            logger.info("step %d  %s", state.global_step, line(logs))
             self._bar.set_postfix_str(line(logs), refresh=False)
             self._bar.update(state.global_step - self._bar.n)
 
@@ -100,9 +114,15 @@ def closing_table(run: Any) -> str:
             lines += [f"{'entropy':>10}  {before['entropy']:>8.2f}  {after['entropy']:>8.2f}     (ln 2 = 0.69)"]
     lines += [
         "\nNext:",
-        f"  gtpo inspect {path}            see what the update did to every token",
-        f"  gtpo report {path}             curves",
-        f"  gtpo eval {run.model}    pass@k and maj@k",
-        "  gtpo train --method grpo        the same with plain GRPO, to compare",
+        *(f"  {command:<{len(str(run.model)) + 14}}{what}" for command, what in _next(path, run.model).items()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _next(path: Any, model: Any) -> dict[str, str]:
+    return {
+        f"gtpo inspect {path}": "see what the update did to every token",
+        f"gtpo report {path}": "curves",
+        f"gtpo eval {model}": "pass@k and maj@k",
+        "gtpo train --method grpo": "the same with plain GRPO, to compare",
+    }

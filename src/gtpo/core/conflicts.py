@@ -12,14 +12,14 @@ from jaxtyping import Int
 from torch import Tensor
 
 from gtpo.core.groups import advantage_sign
-from gtpo.core.types import RowBools, RowFloats, RowInts, TokenBools, TokenIds, TokenMask
+from gtpo.core.types import RowBools, RowFloats, RowInts, TokenBools, TokenIds, TokenMask, require_shapes
 from gtpo.errors import DataError, require_choice
 
 Edges = Literal["both", "prefix", "suffix", "none"]
 Match = Literal["position", "prefix"]
 
 _CHUNK_ELEMENTS = 2**22
-"""Token comparisons held at once: bounds the working set (about 13 bytes each) however large a group is."""
+"""Token comparisons held at once: bounds the working set (about 20 bytes each) however large a group is."""
 
 
 def conflict_mask(
@@ -70,13 +70,14 @@ def conflict_runs(
     require_choice("conflict_edges", edges, get_args(Edges))
     require_choice("conflict_match", match, get_args(Match))
     inside = _completion(completion_mask)
+    require_shapes((completion_ids, inside), (advantages, group_ids))
     position = torch.arange(inside.shape[1], device=inside.device)
     length = inside.sum(1, keepdim=True)  # (B, 1)
     pairs = opposite_pairs(advantage_sign(advantages, valid), group_ids)
 
     prefix = suffix = torch.zeros_like(inside)
     if edges in ("both", "prefix"):
-        prefix = position < _run_length(completion_ids, inside, pairs, match)
+        prefix = inside & (position < _run_length(completion_ids, inside, pairs, match))
     if edges in ("both", "suffix"):
         from_end = (length - 1 - position).clamp(min=0)
         run = _run_length(completion_ids.gather(1, from_end), inside, pairs, match)
@@ -103,13 +104,10 @@ def _run_length(
 ) -> Int[Tensor, "B 1"]:
     """How many tokens from position 0 on are conflicts, for rows aligned so that the run starts at 0."""
     num_rows, num_tokens = aligned_ids.shape
-    # Outside the completion every row has a value of its own, which equals nothing in another row.
-    own = -1 - torch.arange(num_rows, device=aligned_ids.device, dtype=torch.int32).unsqueeze(1)
-    ids = torch.where(inside, aligned_ids.int(), own)
     hit = torch.zeros_like(inside)
-    longest = torch.zeros(num_rows, dtype=torch.int64, device=ids.device)
+    longest = torch.zeros(num_rows, dtype=torch.int64, device=inside.device)
     for good, bad in _chunks(pairs, num_tokens):
-        same = ids[good] == ids[bad]  # (P, T)
+        same = (aligned_ids[good] == aligned_ids[bad]) & inside[good] & inside[bad]  # (P, T)
         if match == "position":
             hit.index_add_(0, good, same).index_add_(0, bad, same)  # on booleans, + is or
         else:

@@ -15,8 +15,17 @@ import torch
 from gtpo.core.conflicts import Edges, Match, conflict_runs
 from gtpo.core.entropy import LN2, EntropyFilter, completion_entropy, entropy_filter, entropy_penalty, is_tied
 from gtpo.core.groups import group_sum
-from gtpo.core.types import RowBools, RowFloats, RowInts, TokenBools, TokenFloats, TokenIds, TokenMask
-from gtpo.errors import require, require_choice
+from gtpo.core.types import (
+    RowBools,
+    RowFloats,
+    RowInts,
+    TokenBools,
+    TokenFloats,
+    TokenIds,
+    TokenMask,
+    require_shapes,
+)
+from gtpo.errors import DataError, require, require_choice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +112,12 @@ def shape_advantages(
     tensor([[ 1.9000,  0.9500,  0.9500],
             [-0.0000, -1.0500, -1.0500]])
     """
-    trained = completion_mask.bool() if loss_mask is None else completion_mask.bool() & loss_mask.bool()
+    loss_mask = completion_mask if loss_mask is None else loss_mask
     valid = torch.ones_like(group_ids, dtype=torch.bool) if valid is None else valid
+    require_shapes((completion_ids, completion_mask, loss_mask, token_entropy), (advantages, group_ids, valid))
+    if not advantages.is_floating_point():
+        raise DataError(f"advantages must be floating point, got {advantages.dtype}: the penalty would be cut off.")
+    trained = completion_mask.bool() & loss_mask.bool()
     zero = torch.zeros_like(advantages)
     advantages = torch.where(valid, advantages.detach(), zero)
 

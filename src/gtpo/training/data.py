@@ -4,7 +4,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from gtpo.errors import DataError
+from gtpo.errors import ConfigError, DataError
 from gtpo.lab.problems import lab_problems
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
 from gtpo.problems.problem import filter_by_length, to_dataset
@@ -19,13 +19,44 @@ def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[l
         problems = lab_problems("train", options.max_problems or LAB_PROBLEMS, seed=seed)
     else:
         problems = load_problems(
-            options.problems, split="train", data_dir=options.data_dir, limit=options.max_problems
+            options.problems,
+            split="train",
+            data_dir=options.data_dir,
+            limit=options.max_problems,
+            columns=column_names(options),
+        )
+    num_dropped = 0
+    if options.max_prompt_tokens is not None:
+        problems, num_dropped = filter_by_length(
+            problems, tokenizer, options.max_prompt_tokens, system_prompt(options)
         )
     if not problems:
-        raise DataError(f"Problem set {options.problems} is empty.")
-    if options.max_prompt_tokens is None:
-        return problems, 0
-    return filter_by_length(problems, tokenizer, options.max_prompt_tokens, system_prompt(options))
+        raise DataError(
+            f"No problem of {options.problems} is left to train on: the set has none, or max_prompt_tokens="
+            f"{options.max_prompt_tokens} dropped all {num_dropped}."
+        )
+    return problems, num_dropped
+
+
+def held_out_problems(options: RunOptions) -> str | None:
+    """What the numbers before and after are taken on. A file of one's own has no test split: None, unless named."""
+    if options.held_out_problems == 0:
+        return None
+    return options.held_out or (None if is_file(options.problems) else options.problems)
+
+
+def is_file(problems: str) -> bool:
+    return problems.endswith((".jsonl", ".json", ".parquet"))
+
+
+def column_names(options: RunOptions) -> dict[str, str] | None:
+    """The columns of a file by our names for them, from `question=task,answer=truth`."""
+    if options.columns is None:
+        return None
+    pairs = [pair.partition("=") for pair in options.columns.split(",")]
+    if not all(ours and equals and theirs for ours, equals, theirs in pairs):
+        raise ConfigError(f"columns must look like question=task,answer=truth, got {options.columns!r}.")
+    return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
 def system_prompt(options: RunOptions) -> str:

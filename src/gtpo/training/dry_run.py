@@ -1,15 +1,16 @@
 """`gtpo train --dry-run`: everything but the training."""
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig
 
+from gtpo.errors import ConfigError
 from gtpo.evaluation.sampling import encode_prompt
-from gtpo.lab.model import lab_model_dir
-from gtpo.problems import to_messages
-from gtpo.training.data import system_prompt, training_problems, written_solution
-from gtpo.training.model import load_tokenizer
+from gtpo.problems import load_problems, to_messages
+from gtpo.training.data import held_out_problems, rl_dataset, system_prompt, training_problems, written_solution
+from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
 from gtpo.training.plan import Plan
 from gtpo.training.rewards import find_reward
 
@@ -19,13 +20,23 @@ GIB = 2**30
 def describe(plan: Plan) -> str:
     """Load configuration, tokenizer and problems, score three problems with their own solutions, and say the plan."""
     options, config = plan.options, plan.config
-    model = str(lab_model_dir()) if options.model == "lab" else options.model
-    tokenizer = load_tokenizer(model) if not model.endswith(".gguf") else None
+    folder = Path(config.output_dir)
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"{folder} is not empty: choose another --output_dir.")
+    model = options.model if options.model.endswith(".gguf") else locate_model(options.model, folder)
+    if options.model.endswith(".gguf") and not Path(model).is_file():
+        raise ConfigError(f"There is no file {model}.")
+    tokenizer = None if model.endswith(".gguf") else load_tokenizer(model)
+    trainer_arguments(plan.model_config, config)
     problems, num_dropped = training_problems(options, tokenizer, config.seed)
+    held_out = held_out_problems(options)
+    if held_out is not None:
+        load_problems(held_out, data_dir=options.data_dir, limit=3)
     lines = [
         f"method      {options.method}",
         f"model       {options.model}{_size(model, plan)}",
         f"problems    {options.problems}: {len(problems)} to train on, {num_dropped} dropped for their length",
+        f"held out    {held_out or 'nothing'}",
         f"steps       {_num_steps(config, len(problems), options.method)}",
         f"written to  {config.output_dir}",
     ]
@@ -42,10 +53,9 @@ def describe(plan: Plan) -> str:
 
 def _try_rewards(plan: Plan, problems: list[Any]) -> list[str]:
     """What each reward gives the published answers, and what it gives nonsense."""
-    columns = {
-        name: [getattr(problem, name) for problem in problems] for name in ("answer", "solution", "source", "level")
-    }
-    prompts = [to_messages(problem, system_prompt(plan.options)) for problem in problems]
+    columns: Any = rl_dataset(problems, plan.options).to_dict()
+    prompts = columns.pop("prompt")
+    columns |= {"trainer_state": None, "log_extra": _nothing, "log_metric": _nothing}
     lines: list[str] = []
     for name in plan.options.rewards:
         reward = find_reward(name)
@@ -57,6 +67,10 @@ def _try_rewards(plan: Plan, problems: list[Any]) -> list[str]:
     return lines
 
 
+def _nothing(*_: object) -> None:
+    """Log nothing."""
+
+
 def _answer_only(problem: Any) -> str:
     return f"<reasoning>as known</reasoning><answer>{problem.answer}</answer>"
 
@@ -66,7 +80,8 @@ def _num_steps(config: Any, num_problems: int, method: str) -> str:
         return str(config.max_steps)
     batch = config.per_device_train_batch_size * config.gradient_accumulation_steps * config.world_size
     per_step = batch if method == "sft" else max(1, batch // config.num_generations)
-    return f"about {int(num_problems * config.num_train_epochs / per_step)} ({config.num_train_epochs:g} epochs)"
+    steps = num_problems * config.num_train_epochs * getattr(config, "num_iterations", 1) / per_step
+    return f"about {int(steps)} ({config.num_train_epochs:g} epochs)"
 
 
 def _size(model: str, plan: Plan) -> str:
@@ -80,5 +95,5 @@ def _size(model: str, plan: Plan) -> str:
         weight_bytes = 0.5 if plan.model_config.load_in_4bit else 4
         state_bytes = 0 if plan.model_config.use_peft else 12
         memory = parameters * (weight_bytes + state_bytes) / GIB
-        return f", about {parameters / 1e9:.2f} B parameters, {memory:.1f} GiB for weights and optimizer"
+        return f", about {parameters / 1e6:,.0f} M parameters, {memory:.2g} GiB for weights and optimizer"
     return ""

@@ -12,7 +12,7 @@ from gtpo.errors import ConfigError, MissingExtraError
 from gtpo.lab.model import lab_model_dir
 
 
-def locate_model(name: str, run: Path) -> str:
+def locate_model(name: str, run: Path, revision: str = "main") -> str:
     """A hub id or a folder: the lab's own, the one that was named, or a GGUF file dequantised into the run."""
     if name == "lab":
         return str(lab_model_dir())
@@ -23,6 +23,10 @@ def locate_model(name: str, run: Path) -> str:
         raise ConfigError(f"{name} is no model: it has no config.json. Give a folder that save_pretrained wrote.")
     if not path.exists() and (path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1):
         raise ConfigError(f"There is no model at {name}. Give an existing folder, a .gguf file, or a hub id.")
+    if revision != "main" and not path.exists():
+        from huggingface_hub import snapshot_download
+
+        return snapshot_download(name, revision=revision)  # one folder for tokenizer, trainer and evaluations
     return name
 
 
@@ -65,10 +69,9 @@ def trainer_arguments(model_config: ModelConfig, config: Any) -> dict[str, Any]:
         except ImportError as error:
             raise MissingExtraError("4-bit and 8-bit weights need bitsandbytes: pip install bitsandbytes") from error
     config.model_init_kwargs = {
-        **(config.model_init_kwargs or {}),
-        "revision": model_config.model_revision,
         "attn_implementation": model_config.attn_implementation,
         "dtype": "float32" if on_cpu else model_config.dtype,
+        **(config.model_init_kwargs or {}),
     }
     arguments = {
         "peft_config": get_peft_config(model_config),

@@ -28,6 +28,9 @@ class RunOptions:
     held_out: str | None = _option(None, "problems for the numbers before and after; default: the test split")
     held_out_problems: int = _option(64, "how many of them; 0 measures nothing")
     held_out_samples: int = _option(1, "completions sampled for each of them")
+    held_out_temperature: float = _option(1.0, "temperature they are sampled at, whatever the method")
+    held_out_tokens: int | None = _option(None, "most tokens of such a completion; default: what the context leaves")
+    columns: str | None = _option(None, "names of a file's columns: question=task,answer=truth")
     on_collapse: str = _option("warn", "warn, or stop: what to do when the run's health says collapsing")
 
     def __post_init__(self) -> None:
@@ -35,6 +38,10 @@ class RunOptions:
         require_choice("on_collapse", self.on_collapse, ("warn", "stop"))
         require(bool(self.rewards), "rewards", self.rewards, "at least one reward")
         require(self.held_out_problems >= 0, "held_out_problems", self.held_out_problems, "at least 0")
+        for name in ("max_problems", "max_prompt_tokens", "held_out_tokens"):
+            value = getattr(self, name)
+            require(value is None or value >= 1, name, value, "at least 1")
+        require(self.held_out_temperature > 0, "held_out_temperature", self.held_out_temperature, "above 0")
         require(self.held_out_samples >= 1, "held_out_samples", self.held_out_samples, "at least 1")
 
 
@@ -49,17 +56,20 @@ def read_options(settings: dict[str, Any]) -> RunOptions:
             continue
         value = settings[field.name]
         if field.name == "rewards":
-            value = tuple(str(item) for item in value) if isinstance(value, list) else tuple(str(value).split(","))
+            items = [str(item) for item in (value if isinstance(value, list) else [value])]
+            value = tuple(name for item in items for name in item.split(","))
         elif "int" in str(field.type):
-            value = _integer(field.name, value)
+            value = _number(field.name, value, int, "a whole number")
+        elif field.type is float:
+            value = _number(field.name, value, float, "a number")
         elif not isinstance(value, str):
             raise ConfigError(f"{field.name} must be a word or a path, got {value!r}.")
         values[field.name] = value
     return RunOptions(**values)
 
 
-def _integer(name: str, value: Any) -> int:
+def _number(name: str, value: Any, kind: Any, expected: str) -> Any:
     try:
-        return int(str(value))
+        return kind(str(value))
     except ValueError as error:
-        raise ConfigError(f"{name} must be a whole number, got {value!r}.") from error
+        raise ConfigError(f"{name} must be {expected}, got {value!r}.") from error

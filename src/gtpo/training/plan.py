@@ -8,12 +8,13 @@ import torch
 from transformers.utils.import_utils import is_torch_bf16_gpu_available
 from trl.trainer.model_config import ModelConfig
 
+from gtpo.errors import ConfigError
 from gtpo.training.options import NAMES, RunOptions, read_options
 from gtpo.training.parser import parse
 from gtpo.training.recipe import Setting, Settings, load_recipe
 
 LAB_RECIPE = Path(__file__).with_name("lab.yaml")
-DEFAULTS = {"report_to": "none", "logging_steps": 1, "disable_tqdm": True, "save_only_model": False}
+DEFAULTS = {"report_to": "none", "logging_steps": 1, "disable_tqdm": True}
 GRPO_DEFAULTS = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0}
 """GRPO beside GTPO differs from it in GTPO alone, unless the recipe says otherwise."""
 
@@ -34,6 +35,7 @@ def make_plan(recipe: Path | None, overrides: Settings) -> Plan:
 
 def plan_from(settings: Settings) -> Plan:
     options = read_options({name: settings[name].value for name in NAMES if name in settings})
+    _refuse_ignored(options, settings)
     theirs = {name: setting for name, setting in settings.items() if name not in NAMES}
     for name, value in _defaults(options, theirs).items():
         theirs.setdefault(name, Setting(value, "default"))
@@ -42,16 +44,44 @@ def plan_from(settings: Settings) -> Plan:
     return Plan(options, config, model_config, {"method": options.method, **resolved})
 
 
+def _refuse_ignored(options: RunOptions, settings: Settings) -> None:
+    """Options that would be taken and do nothing, or undo what we promise."""
+    refused = {
+        "resume_from_checkpoint": "Use `gtpo train --resume RUN`.",
+        "save_only_model": "Without the optimizer's state a run cannot be resumed as it was: leave it out.",
+        "eval_strategy": "Use held_out for numbers before and after, and `gtpo eval` for the rest.",
+    }
+    for name, remedy in refused.items():
+        if name in settings and str(settings[name].value).lower() not in ("false", "no", "none"):
+            raise ConfigError(f"{settings[name].origin}: {name} is not taken here. {remedy}")
+    lora = [name for name in settings if name.startswith("lora_")]
+    if lora and not _is_true(settings, "use_peft"):
+        raise ConfigError(f"{settings[lora[0]].origin}: {lora[0]} does nothing without use_peft: true.")
+    if options.method == "sft" and options.on_collapse == "stop":
+        raise ConfigError("on_collapse=stop is for gtpo and grpo: nothing in an SFT run tells of a collapse.")
+
+
+def _is_true(settings: Settings, name: str) -> bool:
+    return name in settings and str(settings[name].value).lower() == "true"
+
+
 def _defaults(options: RunOptions, theirs: Settings) -> dict[str, Any]:
     seed = theirs["seed"].value if "seed" in theirs else 42
     name = f"{_last_part(options.model)}-{_last_part(options.problems)}-{options.method}-seed{seed}"
-    defaults: dict[str, Any] = {**DEFAULTS, "output_dir": f"runs/{name}", "run_name": name}
-    use_cpu = "use_cpu" in theirs and str(theirs["use_cpu"].value).lower() == "true"
-    has_accelerator = torch.accelerator.is_available() and not use_cpu
-    if "fp16" not in theirs:
+    defaults: dict[str, Any] = {**DEFAULTS, "output_dir": _free_folder(f"runs/{name}"), "run_name": name}
+    has_accelerator = torch.accelerator.is_available() and not _is_true(theirs, "use_cpu")
+    if not _is_true(theirs, "fp16"):
         defaults["bf16"] = has_accelerator and is_torch_bf16_gpu_available()
     defaults["dataloader_pin_memory"] = has_accelerator
     return {**defaults, **GRPO_DEFAULTS} if options.method == "grpo" else defaults
+
+
+def _free_folder(path: str) -> str:
+    """The path, or with a number behind it if there is something there already."""
+    number, free = 1, path
+    while Path(free).exists():
+        number, free = number + 1, f"{path}-{number + 1}"
+    return free
 
 
 def _last_part(name: str) -> str:

@@ -79,12 +79,17 @@ def _layers(path: Path, seen: tuple[Path, ...]) -> list[tuple[dict[str, Any], st
         content = yaml.safe_load(path.read_text())
     except OSError as error:
         raise ConfigError(f"Recipe {path} cannot be read: {error.strerror}. Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"Recipe {path} is not UTF-8 text: {error}. Save it as UTF-8.") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"Recipe {path} is not valid YAML: {error}") from error
     layer = _mapping(content if content is not None else {}, str(path))
     layers = [(layer, str(path))]
-    base = layer.get("base")
-    for name in [base] if isinstance(base, str) else base or []:
+    base = layer.get("base") or []
+    names = [base] if isinstance(base, str) else base
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{path}: base must be a file or a list of files, got {base!r}.")
+    for name in names:
         layers += _layers(path.parent / name, (*seen, path.resolve()))
     return layers
 

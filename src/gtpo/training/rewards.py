@@ -3,6 +3,7 @@
 import functools
 import importlib
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,7 @@ def guarded(reward: Reward) -> Reward:
         if len(scores) != len(completions):
             raise DataError(f"Reward {name} returned {len(scores)} scores for {len(completions)} completions.")
         for row, score in enumerate(scores):
-            if score is not None and not math.isfinite(score):
+            if score is not None and not (isinstance(score, numbers.Real) and math.isfinite(score)):
                 raise DataError(
                     f"Reward {name} returned {score!r} for completion {row}. Return a finite number, or None where "
                     "it cannot score."

@@ -16,13 +16,14 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.records import METRICS_FILE
+from gtpo.records import GROUPS_FILE, METRICS_FILE
 
 PACKAGES = ("gtpo", "trl", "transformers", "torch", "accelerate", "datasets", "peft", "vllm")
 
@@ -41,11 +42,14 @@ class RunFolder:
         """Claim a folder for a new run; one that holds anything is left alone."""
         run = cls(path)
         if run.path.exists() and any(run.path.iterdir()):
-            how = f"Continue it with `gtpo train --resume {path}`" if run._config.exists() else "Empty it yourself"
+            how = "Empty it yourself"
+            if run._config.exists():
+                is_finished = "after" in run.summary()
+                how = "It is a finished run" if is_finished else f"Continue it with `gtpo train --resume {path}`"
             raise ConfigError(f"{path} is not empty. {how}, or choose another --output_dir.")
         run.path.mkdir(parents=True, exist_ok=True)
         write_json(run.path / "run.json", {**description, "versions": versions()})
-        run._config.write_text(yaml.safe_dump(config, sort_keys=False))
+        _write(run._config, yaml.safe_dump(config, sort_keys=False))
         return run
 
     @classmethod
@@ -57,7 +61,8 @@ class RunFolder:
 
     def discard_if_nothing_was_trained(self) -> None:
         """Remove a run that failed before its first step, so that the mended command finds its folder free."""
-        if not (self.path / METRICS_FILE).exists():
+        traces = [*self.path.glob("checkpoint-*"), *self.path.glob(METRICS_FILE), *self.path.glob(GROUPS_FILE)]
+        if not traces:
             shutil.rmtree(self.path, ignore_errors=True)
 
     @property
@@ -65,11 +70,11 @@ class RunFolder:
         return self.path / "config.yaml"
 
     def config(self) -> dict[str, Any]:
-        return yaml.safe_load(self._config.read_text())
+        return _mapping(self._config, yaml.safe_load)
 
     def summary(self) -> dict[str, Any]:
         path = self.path / "summary.json"
-        return json.loads(path.read_text()) if path.is_file() else {}
+        return _mapping(path, json.loads) if path.is_file() else {}
 
     def write_summary(self, **parts: Any) -> None:
         """Add to the summary; what it held stays."""
@@ -89,6 +94,20 @@ def versions() -> dict[str, str]:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write the whole file or none of it."""
+    _write(path, json.dumps(content, indent=2) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
     partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(content, indent=2) + "\n")
+    partial.write_text(text)
     os.replace(partial, path)
+
+
+def _mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    try:
+        content = parse(path.read_text())
+    except (ValueError, yaml.YAMLError) as error:
+        raise DataError(f"{path} is damaged: {error}. Mend or delete it.") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} is damaged: it is empty, or no mapping. Mend or delete it.")
+    return content

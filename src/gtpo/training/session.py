@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import reduce
 from transformers import PrinterCallback, TrainerCallback
 
+from gtpo.errors import ConfigError, GTPOError
 from gtpo.evaluation.evaluate import evaluate, no_progress
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.integrations.trl import GTPOTrainer
@@ -23,7 +25,7 @@ from gtpo.integrations.trl.checkpoints import (
 )
 from gtpo.integrations.trl.health import watch_health
 from gtpo.integrations.trl.recording import MetricsRecorder
-from gtpo.training.data import rl_dataset, sft_dataset, system_prompt, training_problems
+from gtpo.training.data import held_out_problems, rl_dataset, sft_dataset, system_prompt, training_problems
 from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
 from gtpo.training.plan import Plan
 from gtpo.training.rewards import find_reward
@@ -31,10 +33,14 @@ from gtpo.training.run import RunFolder
 
 
 class StopAtStep(TrainerCallback):
-    """On Ctrl-C or SIGTERM: finish the step, save a checkpoint, stop. A second signal is not held back."""
+    """On Ctrl-C or SIGTERM: finish the step, save a checkpoint, stop; outside the loop, stop at once.
+
+    A second signal is not held back. If one process is asked, all stop after the same step.
+    """
 
     def __init__(self) -> None:
         self.is_asked = False
+        self.is_in_loop = False
         self._earlier: dict[int, Any] = {}
 
     def __enter__(self) -> "StopAtStep":
@@ -49,10 +55,22 @@ class StopAtStep(TrainerCallback):
     def _ask(self, number: int, frame: Any) -> None:
         self.is_asked = True
         self.__exit__()
+        if not self.is_in_loop:
+            raise KeyboardInterrupt
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.is_in_loop = True
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if args.world_size > 1:
+            asked = torch.tensor(float(self.is_asked), device=args.device)
+            total: Any = reduce(asked, "sum")
+            self.is_asked = bool(total > 0)
         if self.is_asked:
             control.should_save = control.should_training_stop = True
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.is_in_loop = False
 
 
 def make_trainer(plan: Plan, model: str, callbacks: Sequence[TrainerCallback] = ()) -> Any:
@@ -66,56 +84,68 @@ def make_trainer(plan: Plan, model: str, callbacks: Sequence[TrainerCallback] = 
         "callbacks": [*callbacks] if options.method == "gtpo" else [*callbacks, MetricsRecorder()],
         **trainer_arguments(plan.model_config, config),
     }
-    if options.method == "sft":
-        made: Any = ResumableSFTTrainer(model, train_dataset=sft_dataset(problems, options), **common)
-    else:
-        trainer = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
-        rewards: Any = [find_reward(name) for name in options.rewards]
-        made = trainer(model, rewards, train_dataset=rl_dataset(problems, options), **common)
-        watch_health(made, options.on_collapse)
+    rewards: Any = [find_reward(name) for name in options.rewards]
+    try:
+        if options.method == "sft":
+            made: Any = ResumableSFTTrainer(model, train_dataset=sft_dataset(problems, options), **common)
+        else:
+            trainer = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
+            made = trainer(model, rewards, train_dataset=rl_dataset(problems, options), **common)
+            watch_health(made, options.on_collapse)
+    except GTPOError:
+        raise
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise ConfigError(f"TRL refuses these settings: {error}") from error
     made.remove_callback(PrinterCallback)  # transformers' way to show logs where its bar is off
     return made
 
 
 def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Any = no_progress) -> bool:
     """Train in the run's folder, from its last complete checkpoint if it has one. False if it was interrupted."""
-    processes = PartialState()
-    with processes.main_process_first():
-        model = locate_model(plan.options.model, run.path)
+    with StopAtStep() as stop:
+        processes = PartialState()
+        with processes.main_process_first():
+            model = locate_model(plan.options.model, run.path, plan.model_config.model_revision)
+            if processes.is_main_process:
+                if "before" not in run.summary():
+                    run.write_summary(before=held_out(plan, model, run, "before", progress))
+                remove_incomplete_checkpoints(run.path)
+        if not _train(plan, run, model, [*callbacks, stop], stop):
+            return False
         if processes.is_main_process:
-            if "before" not in run.summary():
-                run.write_summary(before=held_out(plan, model, run, "before", progress))
-            remove_incomplete_checkpoints(run.path)
+            run.write_summary(after=held_out(plan, str(run.model), run, "after", progress))
+        processes.wait_for_everyone()
+    return True
+
+
+def _train(plan: Plan, run: RunFolder, model: str, callbacks: Sequence[TrainerCallback], stop: StopAtStep) -> bool:
+    """TRL's loop; the final model is saved unless it was interrupted."""
     checkpoint = last_complete_checkpoint(run.path)
     start, earlier = time.monotonic(), run.summary().get("seconds", 0.0)
-    with StopAtStep() as stop:
-        trainer = make_trainer(plan, model, [*callbacks, stop])
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        if processes.is_main_process:
-            run.write_summary(seconds=round(earlier + time.monotonic() - start, 1), steps=trainer.state.global_step)
-        if stop.is_asked and trainer.state.global_step < trainer.state.max_steps:
-            return False
+    trainer = make_trainer(plan, model, callbacks)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.is_world_process_zero():
+        run.write_summary(seconds=round(earlier + time.monotonic() - start, 1), steps=trainer.state.global_step)
+    if stop.is_asked and trainer.state.global_step < trainer.state.max_steps:
+        return False
     trainer.save_model(str(run.model))
     del trainer
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    if processes.is_main_process:
-        run.write_summary(after=held_out(plan, str(run.model), run, "after", progress))
-    processes.wait_for_everyone()
     return True
 
 
 def held_out(plan: Plan, model: str, run: RunFolder, when: str, progress: Any) -> dict[str, Any] | None:
-    """Accuracy, format and entropy on held-out problems, sampled at the training temperature."""
+    """Accuracy, format and entropy on held-out problems, sampled in the same way whatever the method."""
     options = plan.options
-    if options.held_out_problems == 0:
+    problems = held_out_problems(options)
+    if problems is None:
         return None
-    problems = options.held_out or options.problems
     settings = SamplingSettings(
         num_samples=options.held_out_samples,
-        temperature=getattr(plan.config, "temperature", 1.0),
-        max_new_tokens=getattr(plan.config, "max_completion_length", None),
+        temperature=options.held_out_temperature,
+        max_new_tokens=options.held_out_tokens,
         system_prompt=system_prompt(options),
     )
     found = evaluate(

@@ -71,6 +71,27 @@ def test_plain_grpo_resumes_exactly_too(tiny_model, tmp_path):
     assert numbers(run("killed", resume=True)) == numbers(unbroken)
 
 
+@pytest.mark.parametrize("resume", [True, "checkpoint-4"])
+def test_a_run_that_had_made_its_last_step_makes_no_other(resume, tiny_model, tmp_path):
+    options = settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer)
+    whole = train(tiny_model, **options)
+    resume = resume if resume is True else str(tmp_path / resume)
+    again = train(tiny_model, **options, resume_from_checkpoint=resume)
+    assert again.state.global_step == 4
+    assert numbers(again) == numbers(whole)
+    for mine, other in zip(again.model.parameters(), whole.model.parameters(), strict=True):
+        assert mine.equal(other)
+
+
+def test_another_number_of_processes_is_refused(tiny_model, tmp_path):
+    options = settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer)
+    train(tiny_model, **{**options, "max_steps": 2})
+    path = tmp_path / "checkpoint-2/rollouts_0.pt"
+    torch.save({**torch.load(path), "num_processes": 2}, path)
+    with pytest.raises(ConfigError, match="was written by 2 processes, this is a run of 1"):
+        train(tiny_model, **options, resume_from_checkpoint=True)
+
+
 def test_a_half_written_checkpoint_is_passed_over(tiny_model, tmp_path):
     train(tiny_model, **settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer))
     shutil.copytree(tmp_path / "checkpoint-4", tmp_path / "checkpoint-6")

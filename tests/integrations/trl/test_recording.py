@@ -2,10 +2,10 @@
 
 import pytest
 
-from gtpo import GTPOTrainer
+from gtpo import GTPOConfig, GTPOTrainer
 from gtpo.records import read_groups, read_metrics
 
-from integrations.trl.checked import settings, train
+from integrations.trl.checked import parity_reward, prompts, settings, train
 
 
 def test_metrics_and_groups_are_written_and_read_back(tiny_model, tmp_path):
@@ -26,6 +26,37 @@ def test_metrics_and_groups_are_written_and_read_back(tiny_model, tmp_path):
             assert c.entropy == pytest.approx(sum(c.token_entropy) / len(c.token_entropy), abs=1e-3)
             assert c.push == pytest.approx(c.advantage - 0.1 * c.entropy, abs=1e-5)
             assert c.rewards == {"parity_reward": float(sum(c.token_ids) % 2)}
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"steps_per_generation": 3, "per_device_train_batch_size": 4}, [1, 4, 7]),  # for the steps 1, 5 and 9
+        ({"gradient_accumulation_steps": 2, "steps_per_generation": 1, "max_steps": 5}, [1, 5]),
+    ],
+    ids=["a generation for three steps", "two generations a step"],
+)
+def test_a_due_step_is_recorded_once_whatever_the_generation_covers(options, steps, tiny_model, tmp_path):
+    options = {"max_steps": 12, "record_every": 4, "num_generations": 4, **options, "trainer": GTPOTrainer}
+    train(tiny_model, **settings(tmp_path, **options))
+    assert [group.step for group in read_groups(tmp_path)] == steps
+
+
+def test_evaluating_before_training_works(tiny_model, tmp_path):
+    trainer = GTPOTrainer(
+        tiny_model, parity_reward, GTPOConfig(**settings(tmp_path, per_device_eval_batch_size=4)), prompts(),
+        eval_dataset=prompts(4),
+    )  # fmt: skip
+    assert "eval_gtpo/frac_kept" in trainer.evaluate()
+    trainer.train()
+    assert [row["step"] for row in read_metrics(tmp_path) if "loss" in row] == [1, 2, 3, 4]
+
+
+def test_a_second_run_in_the_same_folder_sets_the_first_ones_records_aside(tiny_model, tmp_path):
+    for _ in range(2):
+        train(tiny_model, **settings(tmp_path, max_steps=2, trainer=GTPOTrainer))
+    assert [row["step"] for row in read_metrics(tmp_path)] == [1, 2]
+    assert [row["step"] for row in read_metrics(tmp_path / "metrics.earlier-1.jsonl")] == [1, 2]
 
 
 def test_recording_can_be_turned_off(tiny_model, tmp_path):

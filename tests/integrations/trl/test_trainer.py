@@ -78,6 +78,35 @@ def test_entropies_cost_one_pass_and_none_where_trl_makes_one(options, per_batch
     assert trainer.passes == per_batch * trainer.checks
 
 
+def test_entropies_come_from_the_pass_that_corrects_for_vllm(tiny_model, tmp_path):
+    """vLLM itself is not here; everything TRL does with its log-probs is."""
+
+    class Corrected(CheckedTrainer):
+        def train(self, *args, **kwargs):
+            self.use_vllm, self._last_loaded_step = True, -1
+            self.vllm_generation = type("Stub", (), {"sync_weights": lambda self: None})()
+            return super().train(*args, **kwargs)
+
+    def sampled_elsewhere(prompts, trainer):
+        torch.manual_seed(trainer.state.global_step)
+        completions = [[20, *torch.randint(20, 24, (4,)).tolist(), 1] for _ in prompts]
+        logprobs = [[-1.0] * len(ids) for ids in completions]
+        return {"prompt_ids": [[5, 6]] * len(prompts), "completion_ids": completions, "logprobs": logprobs}
+
+    trainer = train(tiny_model, trainer=Corrected, rollout_func=sampled_elsewhere, **settings(tmp_path))
+    assert trainer.checks == 4
+    assert trainer.passes == trainer.checks
+    assert "sampling/importance_sampling_ratio/mean" in last_log(trainer)
+
+
+def test_vision_language_models_are_refused(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "trl.trainer.grpo_trainer.GRPOTrainer.__init__", lambda self, *a, **k: setattr(self, "_is_vlm", True)
+    )
+    with pytest.raises(ConfigError, match="does not take vision-language models"):
+        GTPOTrainer(tiny_model, parity_reward, GTPOConfig(**settings(tmp_path)), prompts())
+
+
 def test_truncated_completions_that_are_masked_neither_move_nor_count(tiny_model, tmp_path):
     trainer = train(tiny_model, **settings(tmp_path, mask_truncated_completions=True, top_k=8))
     assert trainer.seen["invalid"] > 0

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
+from transformers import TrainerState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.sft_trainer import SFTTrainer
 
@@ -56,7 +57,17 @@ class CompleteCheckpoints(_Parent):
         if resume_from_checkpoint:
             state = json.loads((Path(resume_from_checkpoint) / "trainer_state.json").read_text())
             self._finished_epochs = int(state["epoch"])
+            last_step = self.args.max_steps if self.args.max_steps > 0 else state["max_steps"]
+            if state["global_step"] >= last_step and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+                return self._finish(str(resume_from_checkpoint))
         return super().train(resume_from_checkpoint or None, *args, **kwargs)
+
+    def _finish(self, checkpoint: str) -> TrainOutput:
+        """Take over a checkpoint of the last step. transformers would make one step more."""
+        self._load_from_checkpoint(checkpoint)
+        self.state = TrainerState.load_from_json(os.path.join(checkpoint, "trainer_state.json"))
+        self.state.is_world_process_zero = self.is_world_process_zero()
+        return TrainOutput(self.state.global_step, 0.0, {})
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         limit, self.args.save_total_limit = self.args.save_total_limit, None  # not before the marker is there
@@ -87,6 +98,7 @@ class ExactResume(CompleteCheckpoints):
         args: Any = self.args
         is_used_up = self._step % (args.steps_per_generation * self.num_iterations) == 0
         progress = {
+            "num_processes": args.world_size,
             "step": self._step,
             "buffered_inputs": None if is_used_up else self._buffered_inputs,
             "metrics": dict(self._metrics["train"]),
@@ -95,8 +107,15 @@ class ExactResume(CompleteCheckpoints):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        path = os.path.join(checkpoint or "", ROLLOUTS.format(rank=self.args.process_index))
-        if checkpoint is not None and os.path.isfile(path):
+        first = os.path.join(checkpoint or "", ROLLOUTS.format(rank=0))
+        if checkpoint is not None and os.path.isfile(first):
+            num_processes = torch.load(first, map_location="cpu", weights_only=True)["num_processes"]
+            if num_processes != self.args.world_size:
+                raise ConfigError(
+                    f"{checkpoint} was written by {num_processes} processes, this is a run of {self.args.world_size}: "
+                    f"they would not agree on where they are. Resume with {num_processes}."
+                )
+            path = first.replace(ROLLOUTS.format(rank=0), ROLLOUTS.format(rank=self.args.process_index))
             progress = torch.load(path, map_location=self.accelerator.device, weights_only=True)
             self._step, self._buffered_inputs = progress["step"], progress["buffered_inputs"]
             self._metrics["train"].update(progress["metrics"])

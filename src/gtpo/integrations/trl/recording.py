@@ -15,6 +15,9 @@ from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecor
 class MetricsRecorder(TrainerCallback):
     """Appends what the trainer logs to `metrics.jsonl`; a resumed run first drops what came after its checkpoint."""
 
+    def __init__(self) -> None:
+        self.earlier_seconds, self.start = 0.0, time.monotonic()
+
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
@@ -23,7 +26,11 @@ class MetricsRecorder(TrainerCallback):
             return
         folder = Path(str(args.output_dir))
         for name in (METRICS_FILE, GROUPS_FILE):
-            RecordFile(folder / name).cut_back(state.global_step)
+            records = RecordFile(folder / name)
+            if state.global_step == 0:
+                records.set_aside()
+            else:
+                records.cut_back(state.global_step)
         metrics = RecordFile(folder / METRICS_FILE)
         if metrics.path.exists():
             self.earlier_seconds = max((row.get("seconds", 0.0) for row in metrics.rows()), default=0.0)
@@ -53,7 +60,7 @@ def record_groups(
 ) -> None:
     """Write the first groups of the main process's part of a generation batch, if this step is to be recorded."""
     args, step = trainer.args, trainer.state.global_step
-    if not (trainer.model.training and trainer.is_world_process_zero() and step % args.record_every == 0):
+    if not (trainer.model.training and trainer.is_world_process_zero() and _is_due(trainer)):
         return
     size = trainer.num_generations
     for group in range(min(args.record_groups, len(rows.group_ids) // size)):
@@ -71,6 +78,15 @@ def record_groups(
             initial_entropy=initial_entropy,
         )
         RecordFile(Path(args.output_dir) / GROUPS_FILE).append(record)
+
+
+def _is_due(trainer: Any) -> bool:
+    """Is a multiple of `record_every` among the optimizer steps that this generation batch is for? Once a step."""
+    args = trainer.args
+    accumulation = args.gradient_accumulation_steps
+    steps_covered = max(1, args.steps_per_generation * trainer.num_iterations // accumulation)
+    begins_a_step = trainer._step % accumulation == 0
+    return begins_a_step and -trainer.state.global_step % args.record_every < steps_covered
 
 
 def _completion(
