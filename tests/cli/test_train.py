@@ -36,6 +36,7 @@ def test_the_lab_trains_by_every_method_and_the_run_is_a_folder(method, tmp_path
     shown = capsys.readouterr()
     for word in ("model", "problems", "method", "written to"):
         assert word in shown.err
+    assert "INFO" not in shown.err
     for word in ("before", "after", "accuracy", "format", "entropy", "gtpo inspect", "gtpo eval"):
         assert word in shown.out
     summary = json.loads((run / "summary.json").read_text())
@@ -151,7 +152,7 @@ def test_a_dry_run_says_the_plan_and_writes_nothing(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--dry-run", "--max_problems", "64"]) == 0
     plan = capsys.readouterr().out
-    for words in ("gtpo", "64 to train on", "80", "runs/lab-lab-gtpo-seed42", "[20.0, 20.0, 20.0] for right answers"):
+    for words in ("gtpo", "64 to train on", "60", "runs/lab-lab-gtpo-seed42", "[20.0, 20.0, 20.0] for right answers"):
         assert words in plan
     assert list(tmp_path.iterdir()) == []
 

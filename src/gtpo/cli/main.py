@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args, args.rest = parser.parse_known_args(argv)
     if args.rest and not getattr(args, "takes_rest", False):
         parser.error(f"unrecognized arguments: {' '.join(args.rest)}")
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
+    spoken = logging.StreamHandler(sys.stderr)
+    spoken.setLevel(logging.WARNING)  # a command may log more than it says
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", handlers=[spoken], force=True)
     try:
         code = args.run(args)
         sys.stdout.flush()
