@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_GROUPED = r"\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d{1,3}(?: \d{3})+(?:\.\d*)?"
+_GROUPED = r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|[1-9]\d{0,2}(?: \d{3})+(?:\.\d*)?"
 _PLAIN = re.compile(rf"(?P<number>{_DECIMAL}|{_GROUPED})(?:[eE](?P<e>[+-]?\d{{1,3}}))?")
 _POWER = re.compile(rf"(?P<number>{_DECIMAL})(?:\\times|\\cdot|\*)10\^\{{?(?P<e>-?\d{{1,3}})\}}?")
 _FRACTION = re.compile(

@@ -20,7 +20,6 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _REWRITES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"(?<=\d)\s*(?:,\s*\\!\s*|\{,\}\s*)(?=\d{3})", ""),
         (r"(?<!\\)\\(?:[!,;:> ]|(?:q?quad|displaystyle|limits)(?![a-zA-Z]))|~", " "),
         (r"\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])\s*", ""),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
@@ -37,6 +36,7 @@ _REWRITES = [
         (r"\*\*", "^"),
         (r"\^\s*\(([^()]*)\)", r"^{\1}"),
         (r"\^\s*(-?\d+)", r"^{\1}"),
+        (r"(?<![\w.,})/^])(?<!\d )(\d+)\s*/\s*(\d+)(?=\s*(?:\\pi|\\sqrt|√|[a-zA-Z(]))", r"\\frac{\1}{\2}"),
         (r"(?:√|(?<![\\a-zA-Z])sqrt)\s*\(([^()]*)\)", r"\\sqrt{\1}"),
         (r"√\s*(\d+|[a-zA-Z])", r"\\sqrt{\1}"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
@@ -45,10 +45,13 @@ _REWRITES = [
         (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
         (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
         (r"\\frac\s*(\{(?:[^{}]|\{[^{}]*\})*+\})\s*(\d)", r"\\frac\1{\2}"),
-        (r"_\s*\{\s*(\d+)\s*\}", r"_\1"),
+        (r"_\s*\{\s*(\d+)\s*\}(?!\s*\d)", r"_\1"),
         (r"\s+", " "),
     )
 ]
+
+_THOUSANDS = re.compile(r"(?<![\d.,}])[1-9]\d{0,2}(?:\s*(?:,\s*\\!|\{,\})\s*\d{3})+(?!\d)")
+_BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))")
 
 _WRAPPERS = [
     re.compile(pattern, re.DOTALL)
@@ -61,7 +64,7 @@ _WRAPPERS = [
         r"`([^`]+)`",
         r'"([^"]+)"',
         r"(?:=|\\approx)\s*(.+)",
-        r"(?i:(?:the\s+)?(?:final\s+)?answer\s*(?:is\s*:?|:|=))\s*(.+)",
+        r"(?i:(?:(?:so|thus|hence|therefore),?\s+)?(?:the\s+)?(?:final\s+)?answer\s*(?:is\s*:?|:|=))\s*(.+)",
     )
 ]
 
@@ -73,6 +76,7 @@ def normalise(text: str) -> str:
     ('\\frac{1}{2}', '1000', '-\\sqrt{3}', '1\\frac{1}{2}')
     """
     text = _unwrap(_plain_characters(text))
+    text = _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     return _unwrap(text)
@@ -95,15 +99,44 @@ def boxed(text: str) -> str | None:
     >>> boxed("so $\\boxed 2$.")
     '2'
     """
-    for match in reversed(list(re.finditer(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))", text))):
-        if match["bare"]:
-            return match["bare"]
-        depth = 1
-        for position in range(match.end(), len(text)):
-            depth += {"{": 1, "}": -1}.get(text[position], 0)
-            if depth == 0:
-                return text[match.end() : position].strip()
+    for match in reversed(list(_BOX.finditer(text))):
+        if box := _box_at(text, match):
+            return box[0]
     return None
+
+
+def _box_at(text: str, match: re.Match[str]) -> tuple[str, int] | None:
+    """The content of the box that opens here, and where the box ends; None where it is not closed."""
+    if match["bare"]:
+        return match["bare"], match.end()
+    depth = 1
+    for position in range(match.end(), len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[match.end() : position].strip(), position + 1
+    return None
+
+
+def _open_box(text: str) -> str:
+    r"""A box around the whole is dropped; a box inside an expression becomes brackets, so that the rest still counts.
+
+    >>> _open_box("\\boxed{5}"), _open_box("-\\boxed{5}"), _open_box("\\boxed{5}^2"), _open_box("x = \\boxed{a,b}")
+    ('5', '-5', '(5)^2', 'x = {a,b}')
+    """
+    found = list(_BOX.finditer(text))
+    box = _box_at(text, found[0]) if found else None
+    if box is None:
+        return text
+    content, end = box
+    before, after = text[: found[0].start()], text[end:]
+    if not before and not after:
+        return content
+    if len(found) > 1 or not content:
+        return text
+    touches = re.search(r"(?:\w|[\d.,)}\]]\s*)$", before) or re.match(r"[^\s,;.$)]|[.,]\d|\s*[\d(\{]", after)
+    if not touches and re.fullmatch(r"[\d.,]*\d", content):
+        return before + content + after
+    return f"{before}{{{content}}}{after}" if "," in content else f"{before}({content}){after}"
 
 
 def _plain_characters(text: str) -> str:
@@ -128,7 +161,7 @@ def _unwrap(text: str) -> str:
         for pattern in _WRAPPERS:
             if match := pattern.fullmatch(text):
                 text = match[1].strip()
-        if len(re.findall(r"\\boxed", text)) == 1:
-            text = boxed(text) or text
+        if text == before:
+            text = _open_box(text)
     dollars = len(re.findall(r"(?<!\\)\$", text))
     return re.sub(r"(?<!\\)\$", "", text) if dollars and dollars % 2 == 0 else text

@@ -49,20 +49,26 @@ _LONG = sorted((word for word in _MEASURES if len(word) > 1 and word.isalpha()),
 
 # Words that change the value of the number before them, so that they cannot be dropped as a noun.
 _VALUE_WORDS = """
-    hundred hundreds thousand thousands million millions billion billions trillion k dozen dozens score pair
-    pairs half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths seventh sevenths
-    eighth eighths ninth ninths tenth tenths hundredth hundredths one two three four five six seven eight nine
-    ten eleven twelve zero twenty thirty forty fifty sixty seventy eighty ninety plus minus times over divided
-    multiplied by squared cubed factorial root sqrt pi power to mod modulo base less more than or and not no nor
-    but if is are isn't wrong false incorrect negative sin cos tan log ln exp double triple point from between
-    least most up down remainder first last
+    hundred hundreds thousand thousands k bn mn mil mils mill mills tens grand gross lakh lakhs lac crore crores kilo
+    kilos dozen dozens score scores pair pairs half halves third thirds quarter quarters twice thrice one two three
+    four five six seven eight nine ten eleven twelve zero twenty thirty forty fifty sixty seventy eighty ninety plus
+    minus times over divided multiplied by squared cubed factorial root sqrt pi power to mod modulo base less more
+    than or and not no nor but if is are wrong false incorrect negative sin cos tan log ln exp double triple point
+    from between least most up down remainder first last without except excluding unless instead rather below under
+    never
 """
 _NOT_NOUNS = frozenset(_VALUE_WORDS.split())
+_VALUE_FORMS = re.compile(
+    r"\w*illions?|\w*fold|\w+n't|"
+    r"(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie|hundred|thousand|\w+illion)ths?"
+)
 
 _POWER = r"(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?"
 _TEXT_UNIT = re.compile(r"(?P<value>.+?)\s*\\text\s*\{(?P<unit>[^{}\d]*)\}" + _POWER)
 _SIGN_UNIT = re.compile(r"(?P<value>.+?)\s*(?P<unit>%|\^\\circ(?:\s*[CF](?![a-z]))?|¢)")
-_NOUN_UNIT = re.compile(r"(?P<value>[-+]?[\d.,/\s]*\d)\s*(?P<unit>[A-Za-z][A-Za-z.' /-]*)" + _POWER)
+_NOUN_UNIT = re.compile(
+    r"(?P<value>[-+]?[\d.,/\s]*(?:\d|\\frac\{\d+\}\{\d+\}))\s*(?P<unit>[A-Za-z][A-Za-z.' /-]*)" + _POWER
+)
 _LONG_UNIT = re.compile(
     rf"(?P<value>.+?)(?<![A-Za-z\\])\s*(?P<unit>(?:sq(?:uare|\.)? |cubic )?(?:{'|'.join(_LONG)}))" + _POWER
 )
@@ -92,13 +98,18 @@ def split_unit(text: str) -> tuple[str, str | None]:
 def _is_unit(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
     if pattern is _SIGN_UNIT or pattern is _LONG_UNIT:
         return not re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", match["value"])
-    words = match["unit"].lower().replace(".", "").replace("-", " ").split()
+    unit = match["unit"].strip()
+    words = re.findall("[a-z']+", unit.lower().replace(".", ""))
+    if not words or re.search(r"[^A-Za-z' ./-]|\b[MBK]\b", unit):
+        return False
     if _spelling(match["unit"]) in _MEASURES:
         return pattern is _TEXT_UNIT or len(_spelling(match["unit"])) > 1
-    if len(words) > 4 or any(word in _NOT_NOUNS for word in words):
+    if len(words) > 4 or any(word in _NOT_NOUNS or _VALUE_FORMS.fullmatch(word) for word in words):
+        return False
+    if any(len(word) == 1 and word not in _MEASURES for word in words):
         return False
     is_apart = match.string[match.start("unit") - 1] == " "
-    is_noun = bool(words) and len(words[0]) > 2 and re.search("[aeiou]", words[0]) is not None
+    is_noun = len(words[0]) > 2 and re.search("[aeiou]", words[0]) is not None
     return pattern is _TEXT_UNIT or (is_apart and is_noun and read_number(compact(match["value"])) is not None)
 
 
