@@ -8,7 +8,7 @@ sets, unions and matrices are taken apart first, and numbers are compared exactl
 import re
 from collections.abc import Callable
 
-from gtpo.rewards.exact import read_number, same_number
+from gtpo.rewards.exact import read_number, same_number, spell_out
 from gtpo.rewards.normalise import compact, normalise
 from gtpo.rewards.structure import Parts, enclosed, has_relation, split_top, take_apart
 from gtpo.rewards.symbolic import same_expression
@@ -23,7 +23,9 @@ _CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
 _BASED = re.compile(r"(?P<digits>-?[0-9A-Za-z.]+)_(?P<base>\d+)")
 _LEADING_ZERO = re.compile(r"[-+]?0\d+")
 _ASSIGNMENT = re.compile(r"[a-zA-Z]\s*=")
-_NAME = re.compile(r"\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?")
+_NAME = re.compile(
+    r"\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\)"
+)
 
 
 def equivalent(answer: str, gold: str) -> bool:
@@ -32,7 +34,8 @@ def equivalent(answer: str, gold: str) -> bool:
     >>> equivalent("$\\dfrac12$", "0.5"), equivalent("15", "5"), equivalent("7, 3", "\\{3,7\\}")
     (True, False, True)
     """
-    answer, gold = normalise(answer), normalise(gold)
+    gold = spell_out(normalise(gold), k_is_letter=True)
+    answer = spell_out(normalise(answer), k_is_letter="k" in gold.lower())
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
     return _same(answer, gold)

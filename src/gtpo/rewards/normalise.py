@@ -38,7 +38,16 @@ _REWRITES = [
         (r"\^\s*(-?\d+)", r"^{\1}"),
         (r"(?<![\w.,})/^])(?<!\d )(\d+)\s*/\s*(\d+)(?=\s*(?:\\pi|\\sqrt|√|[a-zA-Z(]))", r"\\frac{\1}{\2}"),
         (r"(?:√|(?<![\\a-zA-Z])sqrt)\s*\(([^()]*)\)", r"\\sqrt{\1}"),
-        (r"√\s*(\d+|[a-zA-Z])", r"\\sqrt{\1}"),
+        (r"(?:√|(?<![\\a-zA-Z])sqrt)\s*(\d+(?:\.\d+)?|[a-zA-Z](?![a-zA-Z]))", r"\\sqrt{\1}"),
+        (r"(?<![\\a-zA-Z])sqrt\s*(?=\{)", r"\\sqrt"),
+        (r"(?<![\\a-zA-Z])((?:arc)?(?:sin|cos|tan)|cot|sec|csc|ln|log|exp)(?=\s*[\\({_^])", r"\\\1"),
+        (r"(?<![\\a-zA-Z])(alpha|beta|theta|phi)(?![a-zA-Z])", r"\\\1 "),
+        (r"\\mathbb\s*([A-Z])(?![a-zA-Z])", r"\\mathbb{\1}"),
+        (
+            r"[(\[]\s*\\begin\{array\}\{[clr| ]*\}(.*?)\\end\{array\}\s*[)\]]",
+            r"\\begin{pmatrix}\1\\end{pmatrix}",
+        ),
+        (r"^(-?\w+)\s*\(?\s*(?:in\s+)?base\s+(\d+)\s*\)?$", r"\1_\2"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
         (r"(?<![\\a-zA-Z])(?:infinity|inf)(?![a-zA-Z])", r"\\infty "),
@@ -63,7 +72,8 @@ _WRAPPERS = [
         r"\*\*([^*]+)\*\*",
         r"`([^`]+)`",
         r'"([^"]+)"',
-        r"(?:=|\\approx)\s*(.+)",
+        r"(?:=|\\approx|####)\s*(.+)",
+        r"(?i:about|around|roughly|approximately)\s+(?=[-\\$£€\d])(.+)",
         r"(?i:(?:(?:so|thus|hence|therefore),?\s+)?(?:the\s+)?(?:final\s+)?answer\s*(?:is\s*:?|:|=))\s*(.+)",
     )
 ]
@@ -143,6 +153,7 @@ def _plain_characters(text: str) -> str:
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda match: "^{" + match[0].translate(_SUPERSCRIPTS) + "}", text)
     text = re.sub("[\u00bc-\u00be\u2150-\u215e]", _vulgar_fraction, text)
     text = re.sub("[\uff01-\uff5e]", lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    text = re.sub(r"(\.\d*?)(\d)\2{2,}(?:\.{3}|…|\\l?dots)", r"\1\\overline{\2}", text)
     return text.translate(_CHARACTERS)
 
 
@@ -156,12 +167,12 @@ def _unwrap(text: str) -> str:
     while text != before:
         before = text
         text = text.strip()
-        if not text.endswith("\\right."):
-            text = text.removesuffix(".").rstrip()
+        text = re.sub(r"(?<![.\\])(?<!\\right)[.,;]$", "", text).rstrip()
         for pattern in _WRAPPERS:
             if match := pattern.fullmatch(text):
                 text = match[1].strip()
         if text == before:
             text = _open_box(text)
     dollars = len(re.findall(r"(?<!\\)\$", text))
-    return re.sub(r"(?<!\\)\$", "", text) if dollars and dollars % 2 == 0 else text
+    are_money = dollars > 1 and len(re.findall(r"(?<!\\)\$(?=\d)", text)) == dollars
+    return re.sub(r"(?<!\\)\$", "", text) if are_money or (dollars and dollars % 2 == 0) else text
