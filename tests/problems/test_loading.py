@@ -148,6 +148,53 @@ def test_subjects_and_levels_are_read_from_a_folder(tmp_path: Path):
         assert (problem.subject, problem.level) == ("Number Theory", 4)
 
 
+def test_a_folder_may_hold_rows_as_they_are_published(tmp_path: Path):
+    write_jsonl(
+        tmp_path / "gsm8k_test.jsonl",
+        {"question": "Clips?", "answer": "48/2 = <<48/2=24>>24.\n#### 1,072"},
+        {"question": "More?", "answer": "7"},
+    )
+    write_jsonl(
+        tmp_path / "math_test.jsonl", math_row("Half?", "It is $\\boxed{\\frac{1}{2}}$."), math_row("?", "\\boxed{}")
+    )
+    assert [problem.answer for problem in load_problems("gsm8k", data_dir=tmp_path)] == ["1072", "7"]
+    assert load_problems("gsm8k", data_dir=tmp_path)[0].solution == "48/2 = 24."
+    math = load_problems("math", data_dir=tmp_path)
+    assert [(problem.answer, problem.subject, problem.level) for problem in math] == [("\\frac{1}{2}", "Algebra", 3)]
+
+
+def test_a_whole_solution_is_no_gold_answer(tmp_path: Path):
+    path = write_jsonl(tmp_path / "mine.jsonl", {"question": "?", "answer": "3 + 4 = 7\n#### 7"})
+    with pytest.raises(DataError, match="line 1: the answer holds '####'"):
+        load_problems(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path):
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b'{"question": "2 + 3?", "answer": 5}\r\n')
+    assert load_problems(path) == [Problem("2 + 3?", "5", "mine")]
+
+
+def test_what_a_data_frame_leaves_blank_is_missing(tmp_path: Path):
+    path = write_jsonl(tmp_path / "mine.jsonl", '{"question": "?", "answer": 5, "solution": NaN, "subject": NaN}')
+    assert load_problems(path) == [Problem("?", "5", "mine")]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b'{"question": "?", "answer": "5"}\n{"question": "caf\xe9?", "answer": "5"}\n', "line 2: this is not UTF-8"),
+        (b'[{"question": "?", "answer": "5"}]', "must be JSON Lines"),
+        (b'[\n  {"question": "?", "answer": "5"}\n]', "must be JSON Lines"),
+    ],
+)
+def test_a_file_of_another_form_is_an_error_that_says_so(content: bytes, complaint: str, tmp_path: Path):
+    path = tmp_path / "mine.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=complaint):
+        load_problems(path)
+
+
 def test_a_local_file_with_columns_of_its_own(tmp_path: Path):
     rows = [{"task": "Q", "truth": 12, "kind": "Algebra"}, {"task": "R", "truth": "1/2", "kind": None}]
     columns = {"question": "task", "answer": "truth", "subject": "kind"}
@@ -181,6 +228,7 @@ def test_the_lab_is_asked_for_its_problems(monkeypatch: pytest.MonkeyPatch):
         ('{"question": "Q", "answer": null}', "line 2: the column 'answer' must hold text, got None"),
         ('{"question": "Q", "answer": ["1"]}', "line 2: the column 'answer' must hold text"),
         ('{"question": "Q", "answer": true}', "line 2: the column 'answer' must hold text, got True"),
+        ('{"question": "Q", "answer": NaN}', "line 2: the column 'answer' must hold text, got nan"),
         ('{"question": 7.5, "answer": {}}', "line 2: the column 'answer' must hold text"),
     ],
 )

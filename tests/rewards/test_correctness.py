@@ -71,8 +71,9 @@ def test_malformed_columns_are_refused():
         paper_reward([completion("5")] * 2, ["5"])
     with pytest.raises(DataError, match="completion 1 is empty"):
         correctness_reward([completion("5")] * 2, ["5", " "])
-    with pytest.raises(DataError, match="must be text"):
-        correctness_reward([completion("5")], [5])  # type: ignore[list-item]
+    for text in (completion("5"), "no format"):
+        with pytest.raises(DataError, match="completion 0 must be text, got 5"):
+            correctness_reward([text], [5])  # type: ignore[list-item]
     with pytest.raises(DataError, match="pass a list"):
         format_reward([["5"]])  # type: ignore[list-item]
 

@@ -10,6 +10,7 @@ SCORES = {
     GOOD: 10.0,
     f"Let us see. {GOOD}\n ": 10.0,
     "<reasoning>a</reasoning> so <answer>5</answer>": 10.0,
+    f"{GOOD}\u200b": 10.0,
     # one closed pair alone
     "<reasoning>2 + 3 = 5</reasoning> 5": 1.0,
     "<answer>5</answer>": 1.0,
@@ -25,6 +26,8 @@ SCORES = {
     "<answer>5</answer><reasoning>2 + 3</reasoning>": 1.5,
     "<reasoning></reasoning><answer>5</answer>": 1.5,
     "<reasoning>2 + 3</reasoning><answer> \n</answer>": 1.5,
+    "<reasoning>\u200b</reasoning><answer>5</answer>": 1.5,
+    "<reasoning>2 + 3</reasoning><answer>\u2060\ufeff\u3164</answer>": 1.5,
     "<reasoning>I write <answer>5</answer> now</reasoning><answer>5</answer>": 1.5,
     "<reasoning>the tag <answer> comes later</reasoning><answer>5</answer>": 1.5,
     "<reasoning>a</reasoning><reasoning>b</reasoning><answer>5</answer>": 1.5,
@@ -58,6 +61,8 @@ def test_the_answer_is_the_content_of_the_last_closed_pair():
     assert extract_answer("<answer>5</answer><answer>6") == "5"
     assert extract_answer("<answer>use <answer>7</answer>") == "7"
     assert extract_answer("<answer></answer>") == ""
+    assert extract_answer("<answer>5</answer></answer>") == "5"
+    assert extract_answer("<answer>5</answer><answer><answer>6</answer> 7</answer>") == "6"
     assert extract_answer("5</answer>") is None
     assert extract_answer("<answer>5") is None
 

@@ -61,12 +61,35 @@ def test_failures_are_logged_with_an_example(caplog: pytest.LogCaptureFixture):
 
 def test_too_many_failures_raise_instead_of_paying_zeros():
     grader, pool = scripted("right", max_failure_fraction=0.25)
-    grader.grade([f"good {number}" for number in range(95)], ["1"] * 95)
+    grader.grade([f"good {number}" for number in range(200)], ["1"] * 200)
+    pool.verdict = "crash"
+    assert grader.grade([f"bad {number}" for number in range(6)], ["1"] * 6) == ["crash"] * 6
     pool.verdict = "timeout"
-    assert grader.grade([f"bad {number}" for number in range(31)], ["1"] * 31) == ["timeout"] * 31
-    with pytest.raises(GradingError, match=r"32 of the last 127 answers could not be graded within 1\.0 s"):
-        grader.grade(["bad 31"], ["1"])
-    assert grader.grade(["bad 32"], ["1"]) == ["timeout"]
+    assert grader.grade([f"late {number}" for number in range(60)], ["1"] * 60) == ["timeout"] * 60
+    told = r"67 of the last 267 distinct answers could not be graded \(61 took more than 1\.0 s, 6 crashed\)"
+    with pytest.raises(GradingError, match=told):
+        grader.grade(["late 60"], ["1"])
+    assert grader.grade(["late 61"], ["1"]) == ["timeout"]
+
+
+def test_one_hard_answer_in_many_copies_is_one_failure():
+    grader, _ = scripted("timeout")
+    for _ in range(31):
+        assert grader.grade(["9^{9^{9^9}}"] * 64, ["1"] * 64) == ["timeout"] * 64
+    assert grader.num_timeouts == 31 * 64
+
+
+def test_a_handful_of_failures_in_the_first_batch_does_not_end_a_run():
+    grader, pool = scripted("timeout", max_failure_fraction=0.25)
+    assert grader.grade([str(number) for number in range(64)], ["1"] * 64) == ["timeout"] * 64
+    assert len(pool.asked) == 64
+
+
+def test_a_broken_grader_is_noticed_before_the_batch_ends():
+    grader, pool = scripted("timeout")
+    with pytest.raises(GradingError, match="of the last 128 distinct answers"):
+        grader.grade([str(number) for number in range(4096)], ["1"] * 4096)
+    assert len(pool.asked) == 128
 
 
 def test_the_share_of_failures_is_taken_over_the_last_1024_verdicts():

@@ -71,6 +71,10 @@ def test_hostile_answers_cost_at_most_the_timeout_and_are_never_right():
         grader.pool.close()
 
 
+def test_an_answer_nested_too_deeply_is_wrong_not_a_failure(pool: GradingPool):
+    assert pool.grade([("\\sin " * 160 + "x", "5")]) == ["wrong"]
+
+
 def test_a_worker_that_does_not_answer_is_killed_and_replaced():
     pool = GradingPool(num_workers=1, timeout=2.0)
     try:

@@ -60,8 +60,12 @@ class Difference:
 
 
 def default_ks(num_samples: int) -> list[int]:
-    """The paper's k, as far as there are samples for them."""
-    return [k for k in (1, 4, 8, 16, 32, 64) if k <= num_samples]
+    """The paper's k, as far as there are samples for them, and the number of samples.
+
+    >>> default_ks(4), default_ks(20)
+    ([1, 4], [1, 4, 8, 16, 20])
+    """
+    return sorted({num_samples, *(k for k in (1, 4, 8, 16, 32, 64) if k <= num_samples)})
 
 
 def measure(file: SampleFile, ks: Sequence[int] | None, progress: Progress) -> Measurement:

@@ -22,7 +22,7 @@ class ProblemSet:
     `splits` maps our split names to the hub's, `files` maps them to the names that a local copy may have, best first.
     `read_row(row, place, split)` makes a Problem of a row of the hub, raises DataError for a broken one and returns
     None for one that its publisher left without an answer. Local copies have the columns question, answer, solution,
-    source and level; `subject_of(source)` may find the subject.
+    source and level, or those of the hub; `subject_of(source)` may find the subject.
     """
 
     name: str
@@ -65,9 +65,17 @@ class ProblemSet:
                 f"there, or unset data_dir and {DATA_VARIABLE} to read {self.hub} from the hub."
             )
         for place, row in read_rows(path):
-            problem = make_problem(row, place, f"{self.name}/{split}")
+            problem = self._read_local(row, place, split)
+            if problem is None:
+                continue
             subject = problem.subject or (self.subject_of(problem.source) if self.subject_of else None)
             yield replace(problem, subject=subject)
+
+    def _read_local(self, row: Row, place: str, split: str) -> Problem | None:
+        is_ours = "question" in row and "answer" in row and "####" not in str(row["answer"])
+        if is_ours or not ({"problem", "question"} & row.keys() and {"answer", "solution"} & row.keys()):
+            return make_problem(row, place, f"{self.name}/{split}")
+        return self.read_row(row, place, split)
 
     def _from_hub(self, split: str) -> Iterator[Problem | None]:
         for config in self.configs:

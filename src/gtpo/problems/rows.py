@@ -1,6 +1,7 @@
 """Rows of files and data sets, read with care: a broken row is an error that says where it is and what to do."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,14 +28,29 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
 def make_problem(row: Row, place: str, source: str, columns: Mapping[str, str] | None = None) -> Problem:
     """The problem in a row whose columns are named as in Problem, or as `columns` (ours -> theirs) says."""
     named = {name: (columns or {}).get(name, name) for name in Problem.__dataclass_fields__}
+    if "####" in str(row.get(named["answer"])):
+        raise DataError(
+            f"{place}: the answer holds '####', so it is a whole solution. Put only what follows it into "
+            f"{named['answer']!r}; the rest may go into a column 'solution'."
+        )
     return Problem(
         question=text_field(row, named["question"], place),
         answer=text_field(row, named["answer"], place),
-        source=str(row.get(named["source"]) or source),
-        solution=str(row.get(named["solution"]) or ""),
-        subject=row.get(named["subject"]) or None,
+        source=_optional(row, named["source"]) or source,
+        solution=_optional(row, named["solution"]) or "",
+        subject=_optional(row, named["subject"]),
         level=read_level(row.get(named["level"])),
     )
+
+
+def _optional(row: Row, column: str) -> str | None:
+    value = row.get(column)
+    return None if not value or _is_missing(value) else str(value)
+
+
+def _is_missing(value: object) -> bool:
+    """None and what data frames write in its place: a number that is not finite."""
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
 def text_field(row: Row, column: str, place: str) -> str:
@@ -42,7 +58,7 @@ def text_field(row: Row, column: str, place: str) -> str:
     value = row.get(column)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and not _is_missing(value):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
         found = f"{value!r:.80}" if column in row else f"only the columns {', '.join(map(str, row))}"
@@ -63,17 +79,23 @@ def read_level(value: object) -> int | None:
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, Row]]:
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             place = f"{path}, line {number}"
-            if not line.strip():
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise DataError(f"{place}: this is not UTF-8 ({error.reason}). Convert the file to UTF-8.") from error
+            if number == 1 and text.startswith("["):
+                raise DataError(f"{path} is a JSON array. It must be JSON Lines: one object a line.")
+            if not text:
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(text)
             except json.JSONDecodeError as error:
                 raise DataError(f"{place}: this is not JSON ({error}). Mend or delete the line.") from error
             if not isinstance(row, dict):
-                raise DataError(f"{place}: each line must be a JSON object, got {line.strip():.80}. Mend the line.")
+                raise DataError(f"{place}: each line must be a JSON object, got {text:.80}. Mend the line.")
             yield place, row
 
 

@@ -1,8 +1,11 @@
 """Answers: taking them out of a completion, and asking the workers whether they are right."""
 
+import re
 from collections.abc import Sequence
 
 from gtpo.rewards.grading import default_grader
+
+_TAG = re.compile("</?answer>")
 
 
 def extract_answer(text: str) -> str | None:
@@ -11,9 +14,13 @@ def extract_answer(text: str) -> str | None:
     >>> extract_answer("<reasoning>2 + 3</reasoning><answer> 5 </answer>"), extract_answer("5")
     ('5', None)
     """
-    end = text.rfind("</answer>")
-    start = text.rfind("<answer>", 0, max(end, 0))
-    return None if end < 0 or start < 0 else text[start + len("<answer>") : end].strip()
+    found = start = None
+    for tag in _TAG.finditer(text):
+        if tag[0] == "<answer>":
+            start = tag.end()
+        elif start is not None:
+            found, start = text[start : tag.start()].strip(), None
+    return found
 
 
 def is_correct(answer: str, gold: str) -> bool:

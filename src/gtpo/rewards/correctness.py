@@ -37,7 +37,9 @@ def correctness_reward(
         )
     asked: dict[int, tuple[str, str]] = {}
     for row, (text, gold) in enumerate(zip(texts, answer, strict=True)):
-        if gold is not None and not str(gold).strip():
+        if gold is not None and not isinstance(gold, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DataError(f"The gold answer of completion {row} must be text, got {gold!r}: convert it with str().")
+        if gold is not None and not gold.strip():
             raise DataError(f"The gold answer of completion {row} is empty: drop such rows from the data set.")
         given = extract_answer(text) if has_format(text) or not require_format else None
         if gold is not None and given:

@@ -8,7 +8,7 @@ sets, unions and matrices are taken apart first, and numbers are compared exactl
 import re
 from collections.abc import Callable
 
-from gtpo.rewards.exact import read_number, same_number
+from gtpo.rewards.exact import read_number, same_number, spell_out
 from gtpo.rewards.normalise import compact, normalise
 from gtpo.rewards.structure import Parts, enclosed, has_relation, split_top, take_apart
 from gtpo.rewards.symbolic import same_expression
@@ -21,8 +21,11 @@ _WORDS = re.compile(
 )
 _CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
 _BASED = re.compile(r"(?P<digits>-?[0-9A-Za-z.]+)_(?P<base>\d+)")
+_LEADING_ZERO = re.compile(r"[-+]?0\d+")
 _ASSIGNMENT = re.compile(r"[a-zA-Z]\s*=")
-_NAME = re.compile(r"\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?")
+_NAME = re.compile(
+    r"\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\)"
+)
 
 
 def equivalent(answer: str, gold: str) -> bool:
@@ -31,7 +34,8 @@ def equivalent(answer: str, gold: str) -> bool:
     >>> equivalent("$\\dfrac12$", "0.5"), equivalent("15", "5"), equivalent("7, 3", "\\{3,7\\}")
     (True, False, True)
     """
-    answer, gold = normalise(answer), normalise(gold)
+    gold = spell_out(normalise(gold), k_is_letter=True)
+    answer = spell_out(normalise(answer), k_is_letter="k" in gold.lower())
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
     return _same(answer, gold)
@@ -42,8 +46,7 @@ def _same(answer: str, gold: str) -> bool:
         return True
     if (text := _text(gold)) is not None:
         return _same_text(answer, text)
-    if wrapped := re.fullmatch(r"\\text\s*\{([^{}]*)\}", answer):
-        answer = wrapped[1].strip()
+    answer, gold = (re.sub(r"^\\text\s*\{([^{}]*)\}$", r"\1", side).strip() for side in (answer, gold))
     for rule in _RULES:
         verdict = rule(answer, gold)
         if verdict is not None:
@@ -61,11 +64,12 @@ def _same_text(answer: str, gold: str) -> bool:
 
 def _text(gold: str) -> str | None:
     r"""The words of a gold answer that is words, not mathematics: \text{(C)}, (C), Evelyn, June 20, 3:30 p.m."""
-    return _words(gold) if _WORDS.fullmatch(gold) else None
+    words = _words(gold) if _WORDS.fullmatch(gold) else None
+    return None if words and read_number(compact(split_unit(words)[0])) else words
 
 
 def _spelled(text: str) -> str:
-    return re.sub(r"[\s.]", "", text).lower()
+    return re.sub(r"(?<!\d)[\s.]|[\s.](?!\d)", "", text).lower()
 
 
 def _words(text: str) -> str:
@@ -137,6 +141,8 @@ def _same_parts(parts: Parts, gold: Parts) -> bool:
         parts = Parts("()", tuple(member.partition("=")[2].strip() for member in sorted(parts.members)), True)
     if parts.kind != gold.kind or len(parts.members) != len(gold.members):
         return False
+    if any(_LEADING_ZERO.fullmatch(member) for member in (*parts.members, *gold.members)):
+        return parts.members == gold.members
     if gold.is_ordered:
         return all(map(_same, parts.members, gold.members))
     unmatched = list(gold.members)

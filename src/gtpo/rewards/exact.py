@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_GROUPED = r"\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d{1,3}(?: \d{3})+(?:\.\d*)?"
+_GROUPED = r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|[1-9]\d{0,2}(?: \d{3})+(?:\.\d*)?"
 _PLAIN = re.compile(rf"(?P<number>{_DECIMAL}|{_GROUPED})(?:[eE](?P<e>[+-]?\d{{1,3}}))?")
 _POWER = re.compile(rf"(?P<number>{_DECIMAL})(?:\\times|\\cdot|\*)10\^\{{?(?P<e>-?\d{{1,3}})\}}?")
 _FRACTION = re.compile(
@@ -13,6 +13,19 @@ _FRACTION = re.compile(
 )
 _REPEATING = re.compile(r"(?P<whole>\d*)\.(?P<fixed>\d*)\\overline\{(?P<cycle>\d+)\}")
 _MIXED = re.compile(r"(?P<whole>\d+)(?:\\frac\{(?P<a>\d+)\}\{(?P<b>\d+)\}| (?P<c>\d+)/(?P<d>\d+))")
+
+_MULTIPLIERS = {
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "dozen": 12,
+}
+_MULTIPLIED = re.compile(
+    rf"(?P<front>[-+]?\s*(?:\\?\$|£|€)?\s*)(?P<number>[\d,.]{{1,15}})\s*(?P<word>{'|'.join(_MULTIPLIERS)}|[kK])\b"
+    r"(?P<rest>(?:\s+[A-Za-z].*|\s*\\text.*)?)"
+)
 
 MIN_DIGITS = 6
 """Significant digits that a rounded decimal must show before it stands for a number that has no finite decimal."""
@@ -52,6 +65,23 @@ def read_number(text: str) -> ExactNumber | None:
         return ExactNumber(sign * value, after, len(digits.replace(".", "").lstrip("0")))
     value = _read_repeating(text) if "overline" in text else _read_fraction(text)
     return None if value is None else ExactNumber(sign * value)
+
+
+def spell_out(text: str, *, k_is_letter: bool = False) -> str:
+    """The text with a number before hundred, thousand, million, billion, trillion or dozen multiplied out.
+
+    So is 70k, unless k is a letter here, as it is where the gold answer has one.
+
+    >>> spell_out("$1.5 million"), spell_out("2 dozen eggs"), spell_out("70k"), spell_out("70k", k_is_letter=True)
+    ('$1500000', '24 eggs', '70000', '70k')
+    """
+    match = _MULTIPLIED.fullmatch(text)
+    number = read_number(match["number"]) if match else None
+    if match is None or number is None or (k_is_letter and match["word"] in "kK"):
+        return text
+    value = number.value * _MULTIPLIERS.get(match["word"], 1000)
+    written = str(value) if value.denominator == 1 else f"{float(value):.15g}"
+    return spell_out(match["front"] + written + match["rest"], k_is_letter=k_is_letter)
 
 
 def same_number(answer: ExactNumber, gold: ExactNumber) -> bool:

@@ -1,6 +1,7 @@
 """The paper's format: reasoning between its tags, then the answer between its tags, then nothing more."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ ONE_PAIR_AND_A_TAG = 1.5
 
 _TAG = re.compile(r"</?(?:reasoning|answer)>")
 _IN_ORDER = ["<reasoning>", "</reasoning>", "<answer>", "</answer>"]
+_GAPS = "\u034f\u115f\u1160\u2800\u3164\uffa0"
 
 
 def has_format(text: str) -> bool:
@@ -24,7 +26,7 @@ def has_format(text: str) -> bool:
     if [tag[0] for tag in tags] != _IN_ORDER:
         return False
     reasoning, answer = text[tags[0].end() : tags[1].start()], text[tags[2].end() : tags[3].start()]
-    return bool(reasoning.strip() and answer.strip() and not text[tags[3].end() :].strip())
+    return not _is_blank(reasoning) and not _is_blank(answer) and _is_blank(text[tags[3].end() :])
 
 
 def format_score(text: str) -> float:
@@ -53,6 +55,14 @@ def format_reward(
     if log_metric is not None and scores:
         log_metric("format", scores.count(COMPLETE) / len(scores))
     return scores
+
+
+def _is_blank(text: str) -> bool:
+    """Nothing that can be seen: white space, control and format characters, and letters that are drawn as a gap."""
+    return all(
+        character.isspace() or character in _GAPS or unicodedata.category(character) in ("Cc", "Cf")
+        for character in text
+    )
 
 
 def _is_closed(text: str, kind: str) -> bool:

@@ -16,6 +16,7 @@ MAX_ANSWER_CHARS = 1000
 _CACHED_PAIRS = 2**15
 _WINDOW = 1024
 _MIN_FAILURES = 32
+_CHECK_PAIRS = 128
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +25,9 @@ class Grader:
     """Grades answers in a pool of workers, remembers equal pairs, and refuses to go on when grading breaks down.
 
     Timeouts and crashes are wrong answers, counted in `num_timeouts` and `num_crashes`. When they are more than
-    `max_failure_fraction` of the last 1,024 verdicts, and at least 32, `grade` raises GradingError: zeros that come
-    from a broken grader must not be trained on. A failed pair is not remembered: it is tried again.
+    `max_failure_fraction` of the last 1,024 distinct pairs (of 256 where there were fewer), and at least 32, `grade`
+    raises GradingError: zeros that come from a broken grader must not be trained on. That is looked at every 128
+    pairs, so a batch need not run to its end. A failed pair is not remembered: it is tried again.
     """
 
     def __init__(self, *, num_workers: int = 2, timeout: float = 5.0, max_failure_fraction: float = 0.1) -> None:
@@ -33,7 +35,7 @@ class Grader:
         self.pool = GradingPool(num_workers=num_workers, timeout=timeout)
         self.max_failure_fraction = max_failure_fraction
         self.num_graded = self.num_timeouts = self.num_crashes = 0
-        self._recent: deque[bool] = deque(maxlen=_WINDOW)
+        self._recent: deque[Verdict] = deque(maxlen=_WINDOW)
         self._cache: OrderedDict[Pair, Verdict] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -44,26 +46,46 @@ class Grader:
         with self._lock:
             known |= {pair: self._cache[pair] for pair in pairs if pair in self._cache}
         new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
-        known |= dict(zip(new, self.pool.grade(new), strict=True))
+        with self._lock:
+            self._recent.extend(known.values())
+        for start in range(0, len(new), _CHECK_PAIRS):
+            asked = new[start : start + _CHECK_PAIRS]
+            graded = dict(zip(asked, self.pool.grade(asked), strict=True))
+            known |= graded
+            with self._lock:
+                self._remember(graded)
+                self._check(graded)
         verdicts: list[Verdict] = [known[pair] for pair in pairs]
         with self._lock:
-            self._remember(known, new)
             self._count(pairs, verdicts)
         return verdicts
 
-    def _remember(self, known: dict[Pair, Verdict], new: list[Pair]) -> None:
-        for pair in new:
-            if known[pair] in ("right", "wrong"):
-                self._cache[pair] = known[pair]
+    def _remember(self, graded: dict[Pair, Verdict]) -> None:
+        self._cache.update((pair, verdict) for pair, verdict in graded.items() if verdict in ("right", "wrong"))
         while len(self._cache) > _CACHED_PAIRS:
             self._cache.popitem(last=False)
+
+    def _check(self, graded: dict[Pair, Verdict]) -> None:
+        self._recent.extend(graded.values())
+        example = next((pair for pair, verdict in graded.items() if verdict in ("timeout", "crash")), None)
+        num_timeouts, num_crashes = self._recent.count("timeout"), self._recent.count("crash")
+        num_failures, num_recent = num_timeouts + num_crashes, len(self._recent)
+        allowed = self.max_failure_fraction * max(num_recent, _WINDOW // 4)
+        if example is None or num_failures < _MIN_FAILURES or num_failures <= allowed:
+            return
+        self._recent.clear()
+        raise GradingError(
+            f"{num_failures} of the last {num_recent} distinct answers could not be graded ({num_timeouts} took more "
+            f"than {self.pool.timeout} s, {num_crashes} crashed): more than max_failure_fraction="
+            f"{self.max_failure_fraction}. Their zeros would be noise, not signal. Look at the answers (such as "
+            f"{example[0][:80]!r}); if they are sound, raise timeout with configure_grading()."
+        )
 
     def _count(self, pairs: list[Pair], verdicts: list[Verdict]) -> None:
         failed = [verdict in ("timeout", "crash") for verdict in verdicts]
         self.num_graded += len(verdicts)
         self.num_timeouts += verdicts.count("timeout")
         self.num_crashes += verdicts.count("crash")
-        self._recent.extend(failed)
         if not any(failed):
             return
         example = pairs[failed.index(True)]
@@ -71,15 +93,6 @@ class Grader:
             "%d of %d answers could not be graded (%d timeouts, %d crashes) and count as wrong: %.80r for %.80r.",
             *(sum(failed), len(failed), verdicts.count("timeout"), verdicts.count("crash"), *example),
         )
-        num_failures, num_recent = sum(self._recent), len(self._recent)
-        if num_failures >= _MIN_FAILURES and num_failures > self.max_failure_fraction * num_recent:
-            self._recent.clear()
-            raise GradingError(
-                f"{num_failures} of the last {num_recent} answers could not be graded within {self.pool.timeout} s, "
-                f"more than max_failure_fraction={self.max_failure_fraction}. Their zeros would be noise, not signal. "
-                f"Look at the answers (such as {example[0][:80]!r}); if they are sound, raise timeout with "
-                "configure_grading()."
-            )
 
 
 def configure_grading(*, num_workers: int = 2, timeout: float = 5.0, max_failure_fraction: float = 0.1) -> None:
@@ -111,7 +124,7 @@ def _checked_pairs(answers: Sequence[str], golds: Sequence[str]) -> list[Pair]:
     for name, texts in (("answer", answers), ("gold answer", golds)):
         for text in texts:
             if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DataError(f"An {name} must be text, got {text!r}: convert the column with str() first.")
+                raise DataError(f"Each {name} must be text, got {text!r}: convert the column with str() first.")
     return list(zip(answers, golds, strict=True))
 
 

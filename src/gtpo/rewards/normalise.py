@@ -20,7 +20,6 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _REWRITES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"(?<=\d)\s*(?:,\s*\\!\s*|\{,\}\s*)(?=\d{3})", ""),
         (r"(?<!\\)\\(?:[!,;:> ]|(?:q?quad|displaystyle|limits)(?![a-zA-Z]))|~", " "),
         (r"\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])\s*", ""),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
@@ -37,18 +36,31 @@ _REWRITES = [
         (r"\*\*", "^"),
         (r"\^\s*\(([^()]*)\)", r"^{\1}"),
         (r"\^\s*(-?\d+)", r"^{\1}"),
+        (r"(?<![\w.,})/^])(?<!\d )(\d+)\s*/\s*(\d+)(?=\s*(?:\\pi|\\sqrt|√|[a-zA-Z(]))", r"\\frac{\1}{\2}"),
         (r"(?:√|(?<![\\a-zA-Z])sqrt)\s*\(([^()]*)\)", r"\\sqrt{\1}"),
-        (r"√\s*(\d+|[a-zA-Z])", r"\\sqrt{\1}"),
+        (r"(?:√|(?<![\\a-zA-Z])sqrt)\s*(\d+(?:\.\d+)?|[a-zA-Z](?![a-zA-Z]))", r"\\sqrt{\1}"),
+        (r"(?<![\\a-zA-Z])sqrt\s*(?=\{)", r"\\sqrt"),
+        (r"(?<![\\a-zA-Z])((?:arc)?(?:sin|cos|tan)|cot|sec|csc|ln|log|exp)(?=\s*[\\({_^])", r"\\\1"),
+        (r"(?<![\\a-zA-Z])(alpha|beta|theta|phi)(?![a-zA-Z])", r"\\\1 "),
+        (r"\\mathbb\s*([A-Z])(?![a-zA-Z])", r"\\mathbb{\1}"),
+        (
+            r"[(\[]\s*\\begin\{array\}\{[clr| ]*\}(.*?)\\end\{array\}\s*[)\]]",
+            r"\\begin{pmatrix}\1\\end{pmatrix}",
+        ),
+        (r"^(-?\w+)\s*\(?\s*(?:in\s+)?base\s+(\d+)\s*\)?$", r"\1_\2"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
         (r"(?<![\\a-zA-Z])(?:infinity|inf)(?![a-zA-Z])", r"\\infty "),
         (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
         (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
         (r"\\frac\s*(\{(?:[^{}]|\{[^{}]*\})*+\})\s*(\d)", r"\\frac\1{\2}"),
-        (r"_\s*\{\s*(\d+)\s*\}", r"_\1"),
+        (r"_\s*\{\s*(\d+)\s*\}(?!\s*\d)", r"_\1"),
         (r"\s+", " "),
     )
 ]
+
+_THOUSANDS = re.compile(r"(?<![\d.,}])[1-9]\d{0,2}(?:\s*(?:,\s*\\!|\{,\})\s*\d{3})+(?!\d)")
+_BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))")
 
 _WRAPPERS = [
     re.compile(pattern, re.DOTALL)
@@ -60,8 +72,9 @@ _WRAPPERS = [
         r"\*\*([^*]+)\*\*",
         r"`([^`]+)`",
         r'"([^"]+)"',
-        r"(?:=|\\approx)\s*(.+)",
-        r"(?i:(?:the\s+)?(?:final\s+)?answer\s*(?:is\s*:?|:|=))\s*(.+)",
+        r"(?:=|\\approx|####)\s*(.+)",
+        r"(?i:about|around|roughly|approximately)\s+(?=[-\\$£€\d])(.+)",
+        r"(?i:(?:(?:so|thus|hence|therefore),?\s+)?(?:the\s+)?(?:final\s+)?answer\s*(?:is\s*:?|:|=))\s*(.+)",
     )
 ]
 
@@ -73,6 +86,7 @@ def normalise(text: str) -> str:
     ('\\frac{1}{2}', '1000', '-\\sqrt{3}', '1\\frac{1}{2}')
     """
     text = _unwrap(_plain_characters(text))
+    text = _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     return _unwrap(text)
@@ -95,21 +109,51 @@ def boxed(text: str) -> str | None:
     >>> boxed("so $\\boxed 2$.")
     '2'
     """
-    for match in reversed(list(re.finditer(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))", text))):
-        if match["bare"]:
-            return match["bare"]
-        depth = 1
-        for position in range(match.end(), len(text)):
-            depth += {"{": 1, "}": -1}.get(text[position], 0)
-            if depth == 0:
-                return text[match.end() : position].strip()
+    for match in reversed(list(_BOX.finditer(text))):
+        if box := _box_at(text, match):
+            return box[0]
     return None
+
+
+def _box_at(text: str, match: re.Match[str]) -> tuple[str, int] | None:
+    """The content of the box that opens here, and where the box ends; None where it is not closed."""
+    if match["bare"]:
+        return match["bare"], match.end()
+    depth = 1
+    for position in range(match.end(), len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[match.end() : position].strip(), position + 1
+    return None
+
+
+def _open_box(text: str) -> str:
+    r"""A box around the whole is dropped; a box inside an expression becomes brackets, so that the rest still counts.
+
+    >>> _open_box("\\boxed{5}"), _open_box("-\\boxed{5}"), _open_box("\\boxed{5}^2"), _open_box("x = \\boxed{a,b}")
+    ('5', '-5', '(5)^2', 'x = {a,b}')
+    """
+    found = list(_BOX.finditer(text))
+    box = _box_at(text, found[0]) if found else None
+    if box is None:
+        return text
+    content, end = box
+    before, after = text[: found[0].start()], text[end:]
+    if not before and not after:
+        return content
+    if len(found) > 1 or not content:
+        return text
+    touches = re.search(r"(?:\w|[\d.,)}\]]\s*)$", before) or re.match(r"[^\s,;.$)]|[.,]\d|\s*[\d(\{]", after)
+    if not touches and re.fullmatch(r"[\d.,]*\d", content):
+        return before + content + after
+    return f"{before}{{{content}}}{after}" if "," in content else f"{before}({content}){after}"
 
 
 def _plain_characters(text: str) -> str:
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda match: "^{" + match[0].translate(_SUPERSCRIPTS) + "}", text)
     text = re.sub("[\u00bc-\u00be\u2150-\u215e]", _vulgar_fraction, text)
     text = re.sub("[\uff01-\uff5e]", lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    text = re.sub(r"(\.\d*?)(\d)\2{2,}(?:\.{3}|…|\\l?dots)", r"\1\\overline{\2}", text)
     return text.translate(_CHARACTERS)
 
 
@@ -123,12 +167,12 @@ def _unwrap(text: str) -> str:
     while text != before:
         before = text
         text = text.strip()
-        if not text.endswith("\\right."):
-            text = text.removesuffix(".").rstrip()
+        text = re.sub(r"(?<![.\\])(?<!\\right)[.,;]$", "", text).rstrip()
         for pattern in _WRAPPERS:
             if match := pattern.fullmatch(text):
                 text = match[1].strip()
-        if len(re.findall(r"\\boxed", text)) == 1:
-            text = boxed(text) or text
+        if text == before:
+            text = _open_box(text)
     dollars = len(re.findall(r"(?<!\\)\$", text))
-    return re.sub(r"(?<!\\)\$", "", text) if dollars and dollars % 2 == 0 else text
+    are_money = dollars > 1 and len(re.findall(r"(?<!\\)\$(?=\d)", text)) == dollars
+    return re.sub(r"(?<!\\)\$", "", text) if are_money or (dollars and dollars % 2 == 0) else text

@@ -18,6 +18,18 @@ _NOT_MATHEMATICS = re.compile(
 )
 _DIGITS = 50
 
+# latex2sympy reads numbers side by side as a mixed number: 2(5) as 7, and 2\frac{1}{2}x as 2 times one half times x.
+_PRODUCTS = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"_(\d+)", r"_{\1}"),
+        (r"(?<![\w.})^])(\d+)\s*(\\frac\{\d+\}\{\d+\})", r"(\1+\2)"),
+        (r"(?<![a-zA-Z\d\s.}\])^_])\{(\d+)\}", r"(\1)"),
+        (r"(?<![a-zA-Z\d\s.}])(\d+)\{(\d+)\}", r"\1(\2)"),
+        (r"(?<=[\d)])\s*(?=[(\[])|(?<=\))\s*(?=\d)", r"\\cdot "),
+    )
+]
+
 
 def same_expression(answer: str, gold: str) -> bool:
     r"""Do two expressions, equations or inequalities say the same?
@@ -86,7 +98,8 @@ def _is_scalar(parsed: Any) -> bool:
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Any:
     """The sympy object, decimals as exact fractions and i imaginary; None where the text is not all mathematics."""
-    text = re.sub(r"_(\d+)", r"_{\1}", text)
+    for pattern, replacement in _PRODUCTS:
+        text = pattern.sub(replacement, text)
     if _NOT_MATHEMATICS.search(text):
         return None
     from latex2sympy2_extended import latex2sympy

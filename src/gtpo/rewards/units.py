@@ -49,24 +49,31 @@ _LONG = sorted((word for word in _MEASURES if len(word) > 1 and word.isalpha()),
 
 # Words that change the value of the number before them, so that they cannot be dropped as a noun.
 _VALUE_WORDS = """
-    hundred hundreds thousand thousands million millions billion billions trillion k dozen dozens score pair
-    pairs half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths seventh sevenths
-    eighth eighths ninth ninths tenth tenths hundredth hundredths one two three four five six seven eight nine
-    ten eleven twelve zero twenty thirty forty fifty sixty seventy eighty ninety plus minus times over divided
-    multiplied by squared cubed factorial root sqrt pi power to mod modulo base less more than or and not no nor
-    but if is are isn't wrong false incorrect negative sin cos tan log ln exp double triple point from between
-    least most up down remainder first last
+    hundred hundreds thousand thousands k bn mn mil mils mill mills tens grand gross lakh lakhs lac crore crores kilo
+    kilos dozen dozens score scores pair pairs half halves third thirds quarter quarters twice thrice one two three
+    four five six seven eight nine ten eleven twelve zero twenty thirty forty fifty sixty seventy eighty ninety plus
+    minus times over divided multiplied by squared cubed factorial root sqrt pi power to mod modulo base less
+    than or and not no nor but if is are wrong false incorrect negative sin cos tan log ln exp double triple point
+    from between least most up down remainder first last without except excluding unless instead rather below under
+    never
 """
 _NOT_NOUNS = frozenset(_VALUE_WORDS.split())
+_VALUE_FORMS = re.compile(
+    r"\w*illions?|\w*fold|\w+n't|"
+    r"(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie|hundred|thousand|\w+illion)ths?"
+)
 
 _POWER = r"(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?"
 _TEXT_UNIT = re.compile(r"(?P<value>.+?)\s*\\text\s*\{(?P<unit>[^{}\d]*)\}" + _POWER)
-_SIGN_UNIT = re.compile(r"(?P<value>.+?)\s*(?P<unit>%|\^\\circ(?:\s*[CF](?![a-z]))?|¢)")
-_NOUN_UNIT = re.compile(r"(?P<value>[-+]?[\d.,/\s]*\d)\s*(?P<unit>[A-Za-z][A-Za-z.' /-]*)" + _POWER)
+_SIGN_UNIT = re.compile(r"(?P<value>.+?)\s*(?P<unit>%|\^\\circ(?:\s*[CF](?![a-z]))?|¢|£|€|\\?\$)")
+_NOUN_UNIT = re.compile(
+    r"(?P<value>[-+]?[\d.,/\s]*(?:\d|\\frac\{\d+\}\{\d+\}))\s*(?P<unit>/?[A-Za-z][A-Za-z.' /-]*)" + _POWER
+)
+_BRACKETED_UNIT = re.compile(r"(?P<value>[-+]?[\d.,/\s]*\d)\s+\((?P<unit>[A-Za-z][A-Za-z ]*)\)")
 _LONG_UNIT = re.compile(
     rf"(?P<value>.+?)(?<![A-Za-z\\])\s*(?P<unit>(?:sq(?:uare|\.)? |cubic )?(?:{'|'.join(_LONG)}))" + _POWER
 )
-_MONEY = re.compile(r"(?P<sign>-?)\s*(?:US)?(?P<unit>\\?\$|£|€)\s*(?P<value>.+)")
+_MONEY = re.compile(r"(?P<sign>-?)\s*(?:US)?(?P<unit>\\?\$|£|€|(?:USD|EUR|GBP)(?=\s*\d))\s*(?P<value>.+)")
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
@@ -81,8 +88,8 @@ def split_unit(text: str) -> tuple[str, str | None]:
     """
     if match := _MONEY.fullmatch(text):
         value, unit = split_unit(match["value"])
-        return match["sign"] + value, unit or match["unit"].removeprefix("\\")
-    for pattern in (_SIGN_UNIT, _TEXT_UNIT, _NOUN_UNIT, _LONG_UNIT):
+        return match["sign"] + value, unit or _MEASURES.get(match["unit"].removeprefix("\\").lower())
+    for pattern in (_SIGN_UNIT, _TEXT_UNIT, _NOUN_UNIT, _BRACKETED_UNIT, _LONG_UNIT):
         match = pattern.fullmatch(text)
         if match and _is_unit(match, pattern):
             return match["value"].strip(), _measure(match)
@@ -92,13 +99,21 @@ def split_unit(text: str) -> tuple[str, str | None]:
 def _is_unit(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
     if pattern is _SIGN_UNIT or pattern is _LONG_UNIT:
         return not re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", match["value"])
-    words = match["unit"].lower().replace(".", "").replace("-", " ").split()
+    unit = match["unit"].strip()
+    words = re.findall("[a-z']+", unit.lower().replace(".", "").replace("left over", "left"))
+    if not words or re.search(r"[^A-Za-z' ./-]|\b[MBK]\b", unit):
+        return False
+    if unit.startswith("/"):
+        return len(words[0]) > 1 and " ".join(words) in _MEASURES
     if _spelling(match["unit"]) in _MEASURES:
         return pattern is _TEXT_UNIT or len(_spelling(match["unit"])) > 1
-    if len(words) > 4 or any(word in _NOT_NOUNS for word in words):
+    if len(words) > 4 or any(word in _NOT_NOUNS or _VALUE_FORMS.fullmatch(word) for word in words):
         return False
-    is_apart = match.string[match.start("unit") - 1] == " "
-    is_noun = bool(words) and len(words[0]) > 2 and re.search("[aeiou]", words[0]) is not None
+    nouns = [word for word in words if word not in ("a", "an", "the", "of", "per")]
+    if not nouns or any(len(word) == 1 and word not in _MEASURES for word in nouns):
+        return False
+    is_apart = match.string[match.start("unit") - 1] in " ("
+    is_noun = len(nouns[0]) > 2 and re.search("[aeiou]", nouns[0]) is not None
     return pattern is _TEXT_UNIT or (is_apart and is_noun and read_number(compact(match["value"])) is not None)
 
 
@@ -107,7 +122,7 @@ def _spelling(unit: str) -> str:
 
 
 def _measure(match: re.Match[str]) -> str | None:
-    unit = match["unit"].strip().lower().replace(".", "")
+    unit = match["unit"].strip().lower().replace(".", "").removeprefix("\\")
     if unit.startswith("^\\circ"):
         return "°"
     power = match.groupdict().get("power")

@@ -1,8 +1,9 @@
 """The grading worker: a process of its own that says, byte by byte, whether pairs of answers are equivalent.
 
 Started by path with a socket as standard input. A request is a length (4 bytes) and a JSON list of [answer, gold];
-the reply is one byte a pair: 1 equivalent, 0 not, ! the grading failed. The first byte of all is R (ready) or E with
-the error. The alarm ends a worker that hangs after its parent has died; memory is bounded.
+the reply is one byte a pair: 1 equivalent, 0 not (or nested too deeply to be read), ! the grading failed. The first
+byte of all is R (ready) or E with the error. The alarm ends a worker that hangs after its parent has died;
+memory is bounded.
 """
 
 import contextlib
@@ -29,6 +30,8 @@ def serve(connection: socket.socket, equivalent: Callable[[str, str], bool], ala
             signal.setitimer(signal.ITIMER_REAL, alarm_seconds)
             try:
                 verdict = b"1" if equivalent(answer, gold) else b"0"
+            except RecursionError:
+                verdict = b"0"
             except Exception:
                 verdict = b"!"
             signal.setitimer(signal.ITIMER_REAL, 0)
