@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 from trl.trainer.model_config import ModelConfig
 from trl.trainer.utils import get_peft_config, get_quantization_config
 
 from gtpo.errors import ConfigError, MissingExtraError
 from gtpo.lab.model import lab_model_dir
+from gtpo.training.dequantise import dequantised
 
 
 def locate_model(name: str, run: Path, revision: str = "main") -> str:
@@ -28,24 +28,6 @@ def locate_model(name: str, run: Path, revision: str = "main") -> str:
 
         return snapshot_download(name, revision=revision)  # one folder for tokenizer, trainer and evaluations
     return name
-
-
-def dequantised(file: Path, folder: Path) -> str:
-    """GGUF weights as an ordinary model folder, made once."""
-    if (folder / "config.json").is_file():
-        return str(folder)
-    if not file.is_file():
-        raise ConfigError(f"There is no file {file}.")
-    try:
-        import gguf  # noqa: F401  # pyright: ignore
-        from transformers import GgufConfig
-    except ImportError as error:
-        raise MissingExtraError("Reading GGUF files needs the package gguf: pip install gguf") from error
-    options: Any = {"gguf_file": file.name, "dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
-    model = AutoModelForCausalLM.from_pretrained(str(file.parent), **options)
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name).save_pretrained(folder)
-    return str(folder)
 
 
 def load_tokenizer(model: str) -> Any:
