@@ -127,6 +127,32 @@ def test_limit_and_system_prompt_reach_the_samples(models, toy, tmp_path, capsys
     assert max(sample["num_tokens"] for sample in samples) <= 5
 
 
+def test_columns_of_a_file_can_be_named(models, tmp_path, refused, capsys):
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text('{"task": "w1 w2", "truth": 1}\n')
+    argv = ["eval", models[0], "--problems", str(mine), *FAST, "--out", str(tmp_path / "out")]
+    assert main([*argv, "--columns", "question=task,answer=truth"]) == 0
+    (file,) = (tmp_path / "out").glob("*/mine.jsonl")
+    assert json.loads(file.read_text().splitlines()[1])["gold"] == "1"
+    capsys.readouterr()
+    assert "question=task,answer=truth" in refused(*argv, "--columns", "task")
+    assert "no problem set is one" in refused("eval", models[0], "--problems", "lab", "--columns", "question=task")
+
+
+def test_sampling_options_beside_from_are_refused_by_name(tmp_path, refused):
+    said = refused("eval", "--from", tmp_path / "x.jsonl", "--limit", "4", "--top-p", "1", "--seed", "0")
+    assert "--top-p, --seed, --limit would change nothing" in said
+
+
+def test_the_shipped_model_is_called_lab_by_whatever_path(tmp_path, capsys):
+    from gtpo.lab.model import lab_model_dir
+
+    argv = ["--limit", "2", "--samples", "2", "--out", str(tmp_path)]
+    assert main(["eval", f"{lab_model_dir()}/", *argv]) == 0
+    assert "lab on lab" in capsys.readouterr().err
+    assert (tmp_path / "lab" / "lab.jsonl").is_file()
+
+
 def test_hostile_names_do_not_reach_the_terminal(models, tmp_path, capsys):
     toy = save_problems(tmp_path / "a\x1b[2J[bold].jsonl", ["1"])
     assert main(["eval", models[0], "--problems", toy, *FAST, "--out", str(tmp_path / "out")]) == 0

@@ -60,6 +60,18 @@ def test_an_interrupted_evaluation_ends_with_the_same_bytes(models, toy, tmp_pat
     assert resumed.to_json() == whole.to_json()
 
 
+def test_a_larger_limit_adds_the_samples_that_are_missing(models, toy, tmp_path):
+    ask(models[0], toy, tmp_path / "grown", limit=3)
+    seen = []
+    grown = ask(models[0], toy, tmp_path / "grown", limit=6, progress=lambda *what: seen.append(what[1:]))
+    assert seen[0] == (20, 48)
+    whole = ask(models[0], toy, tmp_path / "whole", limit=6)
+    assert sample_file(tmp_path / "grown").read_bytes() == sample_file(tmp_path / "whole").read_bytes()
+    assert grown.to_json() == whole.to_json()
+    with pytest.raises(ConfigError, match="there were 6 problems, there are 2"):
+        ask(models[0], toy, tmp_path / "grown", limit=2)
+
+
 def test_asking_again_samples_nothing(models, toy, tmp_path):
     first = ask(models[0], toy, tmp_path)
     before = sample_file(tmp_path).read_bytes()

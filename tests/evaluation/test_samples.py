@@ -73,6 +73,21 @@ def test_other_settings_are_refused_by_name_and_the_file_is_left_alone(path):
     assert path.read_bytes() == before
 
 
+def test_a_file_about_the_first_problems_goes_on_with_the_others(path):
+    start_or_resume(path, HEADER, 2)
+    append_samples(path, samples())
+    before = path.read_bytes().split(b"\n", 1)[1]
+    more = HEADER | {"problems": {"name": "toy", "count": 5, "sha256": "1"}}
+    with pytest.raises(ConfigError, match=r"\(--limit: there were 3 problems, there are 5\)"):
+        start_or_resume(path, more, 2, lambda count: "others")
+    assert start_or_resume(path, more, 4, lambda count: {3: "0"}[count]) == 4
+    assert read_samples(path).header == more
+    assert before.startswith(path.read_bytes().split(b"\n", 1)[1])
+    assert len(read_samples(path).samples) == 4
+    with pytest.raises(ConfigError, match="there were 5 problems, there are 3"):
+        start_or_resume(path, HEADER, 2, lambda count: "0")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

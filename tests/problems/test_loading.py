@@ -16,6 +16,7 @@ import gtpo.problems
 from gtpo.errors import ConfigError, DataError
 from gtpo.problems import Problem, load_problems, problem_sets
 from gtpo.problems.hendrycks_math import SUBJECTS
+from gtpo.problems.local import parse_columns
 
 Hub = Callable[[str, str | None, str, list[dict[str, Any]]], None]
 
@@ -275,6 +276,15 @@ def test_unknown_names_splits_and_columns_are_refused(tmp_path: Path):
         load_problems("gsm8k", limit=0)
     with pytest.raises(ConfigError, match="columns"):
         load_problems(write_jsonl(tmp_path / "own.jsonl", {"question": "Q"}), columns={"query": "question"})
+
+
+def test_columns_are_for_files_and_are_typed_as_pairs(tmp_path: Path):
+    assert parse_columns("question=task,answer=truth") == {"question": "task", "answer": "truth"}
+    for text in ("question", "question=", "=task", ""):
+        with pytest.raises(ConfigError, match="question=task"):
+            parse_columns(text)
+    with pytest.raises(ConfigError, match="columns must be left out: lab is no file"):
+        load_problems("lab", columns={"question": "task"})
 
 
 def test_a_new_set_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -51,12 +51,14 @@ def test_trl_reads_the_prompts_as_conversations():
 class WordTokenizer:
     """Counts words; its chat template adds one word a message and one for the answer to come."""
 
+    chat_template: str | None = "one word a message"
+
     def apply_chat_template(self, messages: list[dict[str, str]], **options: Any) -> str:
         assert options == {"add_generation_prompt": True, "tokenize": False}
         return " ".join(f"{message['role']}: {message['content']}" for message in messages) + " assistant:"
 
-    def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
-        assert not add_special_tokens
+    def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        assert add_special_tokens == (self.chat_template is None)
         return {"input_ids": [0] * len(text.split())}
 
 
@@ -68,3 +70,10 @@ def test_the_length_filter_counts_the_templated_prompt_and_says_how_many_it_drop
     assert filter_by_length(problems, WordTokenizer(), 8, None) == (problems, 0)
     assert filter_by_length(problems, WordTokenizer(), 9, "Be brief.") == ([], 3)
     assert filter_by_length(problems, WordTokenizer(), 10, "Be brief.") == ([ONE, ONE], 1)
+
+
+def test_the_length_filter_counts_plain_paragraphs_where_there_is_no_chat_template():
+    tokenizer = WordTokenizer()
+    tokenizer.chat_template = None
+    assert filter_by_length([ONE, TWO], tokenizer, 5, None) == ([ONE], 1)
+    assert filter_by_length([ONE, TWO], tokenizer, 6, "Be brief.") == ([], 2)

@@ -20,6 +20,21 @@ An interrupted evaluation goes on where it stopped when the same command is give
 """
 
 _DEFAULT_OUT = Path("runs/eval")
+_SAMPLING = {
+    "problems": "lab",
+    "samples": 16,
+    "data_dir": None,
+    "columns": None,
+    "temperature": None,
+    "top_p": 1.0,
+    "max_new_tokens": None,
+    "batch_size": None,
+    "seed": 0,
+    "limit": None,
+    "engine": "transformers",
+    "system_prompt": None,
+}
+"""The options that say what to sample, with what they are unless told; files of samples have them in their headers."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -40,19 +55,20 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add(
         "--problems",
-        default="lab",
+        default=None,
         metavar="NAMES",
         help="with commas: gsm8k, math, math500, aime24, aime25, amc23, lab, .jsonl or .parquet files (default: lab)",
     )
-    add("--samples", type=int, default=16, metavar="N", help="samples of each problem (default: 16)")
+    add("--samples", type=int, default=None, metavar="N", help="samples of each problem (default: 16)")
     add(
         "--k",
         type=_numbers,
         default=None,
         metavar="NUMBERS",
-        help="the k of pass@k and maj@k (default: those of 1,4,8,16,32,64 up to N)",
+        help="the k of pass@k and maj@k (default: those of 1,4,8,16,32,64 up to N, and N)",
     )
     add("--data-dir", metavar="DIR", help="a folder of JSONL files to read the problem sets from, instead of the hub")
+    add("--columns", metavar="MAP", help="how a file of problems calls its columns, as in question=task,answer=truth")
     add(
         "--out",
         type=Path,
@@ -70,7 +86,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add(
         "--top-p",
         type=float,
-        default=1.0,
+        default=None,
         metavar="P",
         help="sample from the likeliest tokens of this mass (default: 1)",
     )
@@ -82,12 +98,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="default: 1500, or what the model's context leaves",
     )
     add("--batch-size", type=int, default=None, metavar="N", help="samples made at once (default: 64; vllm: 1024)")
-    add("--seed", type=int, default=0, metavar="N", help="the same seed gives the same samples (default: 0)")
+    add("--seed", type=int, default=None, metavar="N", help="the same seed gives the same samples (default: 0)")
     add("--limit", type=int, default=None, metavar="N", help="only the first N problems of each set")
     add(
         "--engine",
         choices=("transformers", "vllm"),
-        default="transformers",
+        default=None,
         help="what samples (default: transformers)",
     )
     add("--system-prompt", default=None, metavar="TEXT", help="instead of the paper's instruction; '' for none")
@@ -112,6 +128,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     if bool(args.models) == bool(args.files):
         raise ConfigError("Give either models to sample or files of samples (--from), not both and not neither.")
+    given = [name for name in _SAMPLING if getattr(args, name) is not None]
+    if args.files and given:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ConfigError(f"--from measures samples that are there, so {flags} would change nothing: leave it out.")
+    for name in set(_SAMPLING) - set(given):
+        setattr(args, name, _SAMPLING[name])
     evaluation = _from_files(args) if args.files else _sampled(args)
     _print(evaluation, args.layout)
     out = args.out or (None if args.files else _DEFAULT_OUT)
@@ -123,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
 def _sampled(args: argparse.Namespace) -> Any:
     from gtpo.evaluation.evaluate import evaluate
     from gtpo.evaluation.sampling import SamplingSettings
+    from gtpo.problems.local import parse_columns
 
     settings = SamplingSettings(
         num_samples=args.samples,
@@ -142,6 +165,7 @@ def _sampled(args: argparse.Namespace) -> Any:
             engine=args.engine,
             data_dir=args.data_dir,
             limit=args.limit,
+            columns=None if args.columns is None else parse_columns(args.columns),
             batch_size=args.batch_size,
             progress=progress,
         )

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from gtpo.evaluation.metrics import Difference, Measurement, compare, measure, r
 from gtpo.evaluation.samples import FORMAT, Sample, append_samples, read_samples, start_or_resume, writable_folder
 from gtpo.evaluation.sampling import Engine, SamplingSettings, encode_prompt, load_engine, row_seed
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
+from gtpo.problems.loading import is_file_name
 
 BATCH_SIZES = {"transformers": 64, "vllm": 1024}
 """Samples made at once unless told: vLLM batches by itself and wants much to choose from."""
@@ -68,15 +69,17 @@ def evaluate(
     engine: str = "transformers",
     data_dir: str | None = None,
     limit: int | None = None,
+    columns: Mapping[str, str] | None = None,
     batch_size: int | None = None,
     progress: Progress = no_progress,
 ) -> Evaluation:
     """Sample each model on each problem set into `out`, going on where an earlier call stopped, and measure.
 
-    The files are `out/<model>/<problem set>.jsonl`; `from_files` measures them again without a model.
+    The files are `out/<model>/<problem set>.jsonl`; `from_files` measures them again without a model. `columns` maps
+    our column names to those of the problem sets that are files.
     """
     batch_size = BATCH_SIZES.get(engine, 1) if batch_size is None else batch_size
-    models = [model.rstrip("/") or model for model in models]
+    models = [_model_name(model) for model in models]
     require(batch_size >= 1, "batch_size", batch_size, "at least 1")
     require(limit is None or limit >= 1, "limit", limit, "at least 1")
     require(len(problem_sets) >= 1, "problems", ",".join(problem_sets), "at least one problem set")
@@ -87,7 +90,16 @@ def evaluate(
     if settings.system_prompt is None:
         settings = dataclasses.replace(settings, system_prompt=SYSTEM_PROMPT)
     writable_folder(out)
-    asked = {problem_set_name(name): load_problems(name, data_dir=data_dir, limit=limit) for name in problem_sets}
+    if columns and not any(map(is_file_name, problem_sets)):
+        raise ConfigError(
+            "columns name those of a .jsonl or .parquet file, and no problem set is one: leave them out."
+        )
+    asked = {
+        problem_set_name(name): load_problems(
+            name, data_dir=data_dir, limit=limit, columns=columns if is_file_name(name) else None
+        )
+        for name in problem_sets
+    }
     paths: list[Path] = []
     for model in models:
         loaded = load_engine(engine, model)
@@ -136,7 +148,8 @@ def sample_problems(
     }
     total = len(problems) * settings.num_samples
     what = f"{model} on {name}"
-    for start in range(start_or_resume(path, header, batch_size), total, batch_size):
+    num_done = start_or_resume(path, header, batch_size, lambda count: _digest(problems[:count]))
+    for start in range(num_done, total, batch_size):
         progress(what, start, total)
         rows = [divmod(row, settings.num_samples) for row in range(start, min(start + batch_size, total))]
         completions = engine.sample(
@@ -154,7 +167,17 @@ def sample_problems(
 
 def problem_set_name(name: str) -> str:
     """What a problem set is called in tables and files: its name, or that of its file."""
-    return Path(name).stem if name.endswith((".jsonl", ".json", ".parquet")) else name
+    return Path(name).stem if is_file_name(name) else name
+
+
+def _model_name(model: str) -> str:
+    """What a model is called in tables and files: as it was given, but "lab" for the folder of the shipped one."""
+    if Path(model).is_dir():
+        from gtpo.lab.model import lab_model_dir
+
+        if Path(model).resolve() == lab_model_dir().resolve():
+            return "lab"
+    return model.rstrip("/") or model
 
 
 def _require_distinct_names(what: str, names: Sequence[str]) -> None:

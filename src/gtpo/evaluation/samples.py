@@ -8,7 +8,7 @@ import dataclasses
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +72,14 @@ def read_samples(path: Path) -> SampleFile:
     return SampleFile(path, header, samples, ends)
 
 
-def start_or_resume(path: Path, header: dict[str, Any], batch_size: int) -> int:
+def start_or_resume(
+    path: Path, header: dict[str, Any], batch_size: int, digest: Callable[[int], str] | None = None
+) -> int:
     """Make the file ready for appending and say how many samples it already has.
 
     A batch that is there in part is cut off and made again, so that the samples do not depend on where the
-    interruption fell. A file made with other settings is refused.
+    interruption fell. A file made with other settings is refused, but one whose problems are the first of those asked
+    now goes on with the others: `digest(n)` is the digest of the first n problems.
     """
     writable_folder(path.parent)
     try:
@@ -86,6 +89,9 @@ def start_or_resume(path: Path, header: dict[str, Any], batch_size: int) -> int:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another folder with --out.") from error
     found = read_samples(path)
+    old, new = found.header["problems"], header["problems"]
+    if digest is not None and old["count"] < new["count"] and digest(old["count"]) == old["sha256"]:
+        found = dataclasses.replace(found, header=found.header | {"problems": new})
     if differences := _differences(found.header, json.loads(_line(header))):
         raise ConfigError(
             f"{path} holds samples made with other settings ({'; '.join(differences)}). "
@@ -94,7 +100,10 @@ def start_or_resume(path: Path, header: dict[str, Any], batch_size: int) -> int:
     num_kept = len(found.samples)
     if num_kept < header["problems"]["count"] * found.num_samples:
         num_kept -= num_kept % batch_size
-    _cut(path, found.line_ends[num_kept])
+    if new["count"] > old["count"]:
+        _replace(path, _line(found.header) + path.read_bytes()[found.line_ends[0] : found.line_ends[num_kept]])
+    else:
+        _cut(path, found.line_ends[num_kept])
     return num_kept
 
 
@@ -135,6 +144,16 @@ def _cut(path: Path, size: int) -> None:
         raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another folder with --out.") from error
 
 
+def _replace(path: Path, content: bytes) -> None:
+    """Write the file anew, so that an interruption leaves either the old or the new one."""
+    beside = path.with_suffix(".new")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another folder with --out.") from error
+
+
 def _header(path: Path, line: bytes) -> dict[str, Any]:
     try:
         header = json.loads(line)
@@ -164,6 +183,8 @@ def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> 
         before, now = old.get(key), new.get(key)
         if isinstance(before, dict) and isinstance(now, dict):
             found += _differences(before, now, f"{prefix}{key}.")
-        elif before != now:
+        elif before != now and f"{prefix}{key}" == "problems.count":
+            found.append(f"--limit: there were {before} problems, there are {now}")
+        elif before != now and not (key == "sha256" and old.get("count") != new.get("count")):
             found.append(f"{prefix}{key} was {before!r:.60}, is {now!r:.60}")
     return found

@@ -7,9 +7,11 @@ it was made in only as far as batches of another shape round differently.
 import dataclasses
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from gtpo.errors import ConfigError, require, require_choice
+from gtpo.problems.problem import encode_prompt as encode_prompt
 
 ENGINES = ("transformers", "vllm")
 SAMPLING_TEMPERATURE = 0.9
@@ -94,12 +96,13 @@ class Engine(Protocol):
 
 
 def load_engine(name: str, model: str) -> Engine:
-    """Load `model`, a hub id, a folder or the word "lab", into the engine called `name`."""
+    """Load `model`, a hub id, a folder (of a model or of a run) or the word "lab", into the engine called `name`."""
     require_choice("engine", name, ENGINES)
     if model == "lab":
         from gtpo.lab.model import lab_model_dir
 
         model = str(lab_model_dir())
+    model = _model_of_run(model)
     if name == "vllm":
         from gtpo.evaluation.vllm_engine import VLLMEngine
 
@@ -109,19 +112,11 @@ def load_engine(name: str, model: str) -> Engine:
     return TransformersEngine(model)
 
 
-def encode_prompt(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:
-    """Messages as the model expects them: by its chat template, or as plain paragraphs if it has none."""
-    spoken = [message for message in messages if message["content"]]
-    if not tokenizer.chat_template:
-        return list(tokenizer("\n\n".join(message["content"] for message in spoken))["input_ids"])
-    try:
-        text = tokenizer.apply_chat_template(spoken, tokenize=False, add_generation_prompt=True)
-    except Exception as error:
-        raise ConfigError(
-            f"The tokenizer's chat template refuses the prompt ({error}). "
-            "If it knows no system message, give an empty one: --system-prompt ''."
-        ) from error
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+def _model_of_run(folder: str) -> str:
+    """The folder model/ of a run's folder, which has no model of its own; any other name as it is."""
+    has_model = any((Path(folder) / name).exists() for name in ("config.json", "adapter_config.json"))
+    inner = Path(folder) / "model"
+    return str(inner) if folder and inner.is_dir() and not has_model else folder
 
 
 def row_seed(seed: int, problem: int, sample: int) -> int:

@@ -40,7 +40,7 @@ class TransformersEngine:
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
         except (OSError, ValueError, KeyError) as error:
             raise ConfigError(
-                f"Model {model!r} cannot be loaded: {_first_line(error)} "
+                f"Model {model!r} cannot be loaded: {_reason(model, error)} "
                 "Give a hub id, a folder with weights and tokenizer files, or the word lab."
             ) from error
         self.model = loaded.to(self.device).eval()
@@ -141,5 +141,8 @@ def _weights_digest(source: str, model: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def _first_line(error: Exception) -> str:
-    return inspect.cleandoc(str(error)).strip().partition("\n")[0]
+def _reason(model: str, error: Exception) -> str:
+    if (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).is_dir():
+        return "there is no such folder."
+    line = inspect.cleandoc(str(error)).strip().partition("\n")[0].rstrip(": ")
+    return line if line.endswith(".") else f"{line}."

@@ -30,8 +30,9 @@ def load_problems(
     our column names to those of the file.
     """
     require(limit is None or limit >= 1, "limit", limit, "None or at least 1")
-    if str(name).endswith((".jsonl", ".json", ".parquet")):
+    if is_file_name(name):
         return load_file(name, columns)[:limit]
+    require(not columns, "columns", columns, f"left out: {name} is no file, its columns are known")
     if name == "lab":
         from gtpo.lab.problems import lab_problems
 
@@ -43,6 +44,11 @@ def load_problems(
             f"problems must be one of {', '.join((*sets, 'lab'))} or a path to .jsonl or .parquet, got {name!r}."
         )
     return sets[str(name)].load(split, data_dir)[:limit]
+
+
+def is_file_name(name: str | Path) -> bool:
+    """Does the name of a problem set mean a file?"""
+    return str(name).endswith((".jsonl", ".json", ".parquet"))
 
 
 @cache

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from gtpo.errors import ConfigError
+
 if TYPE_CHECKING:
     from datasets import Dataset
 
@@ -59,17 +61,30 @@ def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_P
     return Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features=features)
 
 
+def encode_prompt(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:
+    """Messages as the model expects them: by its chat template, or as plain paragraphs if it has none."""
+    spoken = [message for message in messages if message["content"]]
+    if not tokenizer.chat_template:
+        return list(tokenizer("\n\n".join(message["content"] for message in spoken))["input_ids"])
+    try:
+        text = tokenizer.apply_chat_template(spoken, tokenize=False, add_generation_prompt=True)
+    except Exception as error:
+        raise ConfigError(
+            f"The tokenizer's chat template refuses the prompt ({error}). "
+            "If it knows no system message, give an empty one: --system-prompt ''."
+        ) from error
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
 def filter_by_length(
     problems: Sequence[Problem], tokenizer: Any, max_prompt_tokens: int, system_prompt: str | None = SYSTEM_PROMPT
 ) -> tuple[list[Problem], int]:
-    """The problems whose prompt has at most so many tokens in the model's chat template, and how many were dropped."""
+    """The problems whose prompt, as `encode_prompt` makes it, has at most so many tokens; how many were dropped."""
     from tqdm.auto import tqdm
 
     kept: list[Problem] = []
     for problem in tqdm(problems, desc="measuring prompts", unit=" problems", disable=None):
-        prompt = to_messages(problem, system_prompt)
-        text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
-        if len(tokenizer(text, add_special_tokens=False)["input_ids"]) <= max_prompt_tokens:
+        if len(encode_prompt(tokenizer, to_messages(problem, system_prompt))) <= max_prompt_tokens:
             kept.append(problem)
     num_dropped = len(problems) - len(kept)
     if num_dropped:
