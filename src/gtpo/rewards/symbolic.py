@@ -87,7 +87,7 @@ def _bounds(parsed: Any) -> tuple[Fraction | None, Fraction | None]:
 def _verify(parsed: Any, parsed_gold: Any) -> bool:
     from math_verify import verify
 
-    return verify(parsed_gold, parsed, timeout_seconds=None, allow_set_relation_comp=True)
+    return verify(parsed_gold, parsed, timeout_seconds=None, allow_set_relation_comp=True, raise_on_error=True)
 
 
 def _is_scalar(parsed: Any) -> bool:
