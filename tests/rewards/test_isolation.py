@@ -71,6 +71,17 @@ def test_hostile_answers_cost_at_most_the_timeout_and_are_never_right():
         grader.pool.close()
 
 
+def test_a_failure_inside_math_verify_is_not_a_verdict(monkeypatch: pytest.MonkeyPatch):
+    from gtpo.rewards.symbolic import same_expression
+
+    def fail(*_: object, **__: object) -> bool:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("math_verify.grader.sympy_expr_eq", fail)
+    with pytest.raises(MemoryError, match="no room"):
+        same_expression("(x+1)(x+2)", "x^2+3x+2")
+
+
 def test_an_answer_nested_too_deeply_is_wrong_not_a_failure(pool: GradingPool):
     assert pool.grade([("\\sin " * 160 + "x", "5")]) == ["wrong"]
 

@@ -18,7 +18,7 @@ _NOT_MATHEMATICS = re.compile(
 )
 _DIGITS = 50
 
-# latex2sympy reads numbers side by side as a mixed number: 2(5) as 7, and 2\frac{1}{2}x as 2 times one half times x.
+# latex2sympy reads numbers side by side as a mixed number: 2(5) as 7, 3\binom{5}{2} as 13; but not 2\frac{1}{2}x.
 _PRODUCTS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -26,7 +26,8 @@ _PRODUCTS = [
         (r"(?<![\w.})^])(\d+)\s*(\\frac\{\d+\}\{\d+\})", r"(\1+\2)"),
         (r"(?<![a-zA-Z\d\s.}\])^_])\{(\d+)\}", r"(\1)"),
         (r"(?<![a-zA-Z\d\s.}])(\d+)\{(\d+)\}", r"\1(\2)"),
-        (r"(?<=[\d)])\s*(?=[(\[])|(?<=\))\s*(?=\d)", r"\\cdot "),
+        (r"(\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=[\d(\[]|\\(?:frac|binom))", r"\1\\cdot "),
+        (r"(?<=[\d)])\s*(?=[(\[]|\\(?:frac|binom))|(?<=\))\s*(?=\d)", r"\\cdot "),
     )
 ]
 
@@ -86,7 +87,7 @@ def _bounds(parsed: Any) -> tuple[Fraction | None, Fraction | None]:
 def _verify(parsed: Any, parsed_gold: Any) -> bool:
     from math_verify import verify
 
-    return verify(parsed_gold, parsed, timeout_seconds=None, allow_set_relation_comp=True)
+    return verify(parsed_gold, parsed, timeout_seconds=None, allow_set_relation_comp=True, raise_on_error=True)
 
 
 def _is_scalar(parsed: Any) -> bool:
