@@ -1,5 +1,6 @@
 """What a command asks for, resolved and checked, before anything is written."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,9 @@ def _defaults(options: RunOptions, theirs: Settings) -> dict[str, Any]:
 
 
 def _free_folder(path: str) -> str:
-    """The path, or with a number behind it if there is something there already."""
+    """The path, or with a number behind it if there is something there already; many processes must agree on it."""
     number, free = 1, path
-    while Path(free).exists():
+    while Path(free).exists() and os.environ.get("WORLD_SIZE", "1") == "1":
         number, free = number + 1, f"{path}-{number + 1}"
     return free
 
