@@ -217,6 +217,7 @@ WRONG = {
     "an option that would do nothing": (["--lora_r", "8"], "lora_r does nothing without use_peft"),
     "a checkpoint by trl's name": (["--resume_from_checkpoint", "x"], "Use `gtpo train --resume RUN`"),
     "what trl refuses": (["--reward_weights", "1", "2"], "TRL refuses these settings"),
+    "columns of no file": (["--columns", "answer=truth"], "names the columns of a file, and lab is none"),
     "no problem left": (["--max_prompt_tokens", "1"], "No problem of lab is left"),
     "a reward of words": (["--rewards", "cli.test_train:wordy_reward"], "returned 'much'"),
     "a missing recipe": (["nowhere.yaml"], "nowhere.yaml cannot be read"),

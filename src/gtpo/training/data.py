@@ -7,6 +7,8 @@ from datasets import Dataset
 from gtpo.errors import ConfigError, DataError
 from gtpo.lab.problems import lab_problems
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
+from gtpo.problems.loading import is_file_name
+from gtpo.problems.local import parse_columns
 from gtpo.problems.problem import filter_by_length, to_dataset
 from gtpo.training.options import RunOptions
 
@@ -15,6 +17,8 @@ LAB_PROBLEMS = 8192
 
 def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[list[Problem], int]:
     """The problems to train on, and how many were dropped for the length of their prompt."""
+    if options.columns and not is_file_name(options.problems):
+        raise ConfigError(f"columns={options.columns!r} names the columns of a file, and {options.problems} is none.")
     if options.problems == "lab":
         problems = lab_problems("train", options.max_problems or LAB_PROBLEMS, seed=seed)
     else:
@@ -23,7 +27,7 @@ def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[l
             split="train",
             data_dir=options.data_dir,
             limit=options.max_problems,
-            columns=column_names(options),
+            columns=parse_columns(options.columns) if options.columns else None,
         )
     num_dropped = 0
     if options.max_prompt_tokens is not None:
@@ -42,21 +46,7 @@ def held_out_problems(options: RunOptions) -> str | None:
     """What the numbers before and after are taken on. A file of one's own has no test split: None, unless named."""
     if options.held_out_problems == 0:
         return None
-    return options.held_out or (None if is_file(options.problems) else options.problems)
-
-
-def is_file(problems: str) -> bool:
-    return problems.endswith((".jsonl", ".json", ".parquet"))
-
-
-def column_names(options: RunOptions) -> dict[str, str] | None:
-    """The columns of a file by our names for them, from `question=task,answer=truth`."""
-    if options.columns is None:
-        return None
-    pairs = [pair.partition("=") for pair in options.columns.split(",")]
-    if not all(ours and equals and theirs for ours, equals, theirs in pairs):
-        raise ConfigError(f"columns must look like question=task,answer=truth, got {options.columns!r}.")
-    return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+    return options.held_out or (None if is_file_name(options.problems) else options.problems)
 
 
 def system_prompt(options: RunOptions) -> str:
