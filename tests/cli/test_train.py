@@ -152,7 +152,7 @@ def test_a_dry_run_says_the_plan_and_writes_nothing(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--dry-run", "--max_problems", "64"]) == 0
     plan = capsys.readouterr().out
-    for words in ("gtpo", "64 to train on", "60", "runs/lab-lab-gtpo-seed42", "[20.0, 20.0, 20.0] for right answers"):
+    for words in ("gtpo", "64 to train on", "80", "runs/lab-lab-gtpo-seed42", "[20.0, 20.0, 20.0] for right answers"):
         assert words in plan
     assert list(tmp_path.iterdir()) == []
 
