@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gtpo.cli.notes import printable, write_notes
+from gtpo.cli.notes import write_notes
 from gtpo.errors import ConfigError
+from gtpo.evaluation.layout import printable
 
 _EPILOG = """\
 examples:

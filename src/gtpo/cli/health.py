@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gtpo.cli.notes import printable, write_notes
+from gtpo.cli.notes import write_notes
+from gtpo.evaluation.layout import printable
 
 _EPILOG = """\
 examples:

@@ -1,17 +1,13 @@
-"""What the commands that read runs have in common: names that are safe to print, notes on stderr, sparklines."""
+"""What the commands that read runs have in common: notes on stderr, sparklines."""
 
 import itertools
 import sys
 from collections.abc import Sequence
 
+from gtpo.evaluation.layout import printable
 from gtpo.reports.runs import Run
 
 _BARS = "▁▂▃▄▅▆▇█"
-
-
-def printable(text: str) -> str:
-    """A text without the characters that move a terminal's cursor."""
-    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def write_notes(run: Run) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gtpo.cli.notes import printable, sparkline, write_notes
+from gtpo.cli.notes import sparkline, write_notes
 from gtpo.errors import ConfigError
+from gtpo.evaluation.layout import printable
 
 _EPILOG = """\
 examples:
