@@ -191,5 +191,5 @@ def _start_error(connection: socket.socket, greeting: bytes) -> str:
         while greeting == b"E" and (more := connection.recv(65536)):
             trace += more
     said = trace.decode(errors="replace").strip() or "it ended without a word"
-    remedy = "Install what it needs with: pip install 'math-verify[antlr4-13-2]'"
+    remedy = "Install what it needs with: pip install math-verify antlr4-python3-runtime==4.13.2"
     return f"A grading worker could not start ({sys.executable}): {said}\n{remedy}"
