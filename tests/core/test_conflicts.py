@@ -60,15 +60,13 @@ def test_position_runs_on_across_completions_and_prefix_does_not():
     assert found([good, first, second], "prefix", "prefix")[0] == [True, False, False]
 
 
-def test_a_group_too_large_for_one_piece_is_searched_in_pieces(monkeypatch):
-    torch.manual_seed(0)
-    ids, advantages = torch.randint(0, 2, (24, 6)), torch.tensor([1.0, -1.0] * 12)
-    arguments = (ids, torch.ones_like(ids), advantages, torch.zeros(24, dtype=torch.int64))
-    whole = {match: gtpo.conflict_mask(*arguments, match=match) for match in ("position", "prefix")}
-    assert whole["position"].any()
-    monkeypatch.setattr("gtpo.core.conflicts._CHUNK_ELEMENTS", 20)
-    for match, expected in whole.items():
-        assert gtpo.conflict_mask(*arguments, match=match).equal(expected)
+@settings(max_examples=600)
+@given(groups(), EDGES, MATCH, st.integers(1, 3), st.integers(1, 40))
+def test_blocks_and_their_bound_change_nothing(batch, edges, match, first_block, max_comparisons):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gtpo.core.conflicts._FIRST_BLOCK", first_block)
+        patch.setattr("gtpo.core.conflicts._MAX_COMPARISONS", max_comparisons)
+        assert found(batch, edges, match) == [paper.conflicts(batch, c, edges, match) for c in batch]
 
 
 def test_no_rows_and_no_tokens_are_fine():

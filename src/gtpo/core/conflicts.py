@@ -1,8 +1,8 @@
 """Conflict tokens: places where good and bad completions of one prompt say the same thing.
 
 A run of such tokens at the start or at the end of a completion would be pushed up by some completions of its group
-and down by others. The search compares only pairs of opposite sign, all groups at once, and keeps one number per
-completion and edge: how long the run is.
+and down by others. The search compares only pairs of opposite sign, all groups at once, walks along the tokens in
+blocks that grow, and stops where the last run ends: most runs are short. It keeps one number per completion and edge.
 """
 
 from typing import Literal, get_args
@@ -18,7 +18,10 @@ from gtpo.errors import DataError, require_choice
 Edges = Literal["both", "prefix", "suffix", "none"]
 Match = Literal["position", "prefix"]
 
-_CHUNK_ELEMENTS = 2**22
+_FIRST_BLOCK = 64
+"""Tokens compared in the first block; each next block is twice as wide."""
+
+_MAX_COMPARISONS = 2**22
 """Token comparisons held at once: bounds the working set (about 20 bytes each) however large a group is."""
 
 
@@ -104,26 +107,29 @@ def _run_length(
 ) -> Int[Tensor, "B 1"]:
     """How many tokens from position 0 on are conflicts, for rows aligned so that the run starts at 0."""
     num_rows, num_tokens = aligned_ids.shape
-    hit = torch.zeros_like(inside)
-    longest = torch.zeros(num_rows, dtype=torch.int64, device=inside.device)
-    for good, bad in _chunks(pairs, num_tokens):
-        same = (aligned_ids[good] == aligned_ids[bad]) & inside[good] & inside[bad]  # (P, T)
+    run = torch.zeros(num_rows, dtype=torch.int64, device=inside.device)
+    start, width = 0, _FIRST_BLOCK
+    while start < num_tokens and pairs.shape[1]:
+        stop = min(num_tokens, start + max(1, min(width, _MAX_COMPARISONS // pairs.shape[1])))
+        block, within, (good, bad) = aligned_ids[:, start:stop], inside[:, start:stop], pairs
+        same = (block[good] == block[bad]) & within[good] & within[bad]  # (P, block)
         if match == "position":
-            hit.index_add_(0, good, same).index_add_(0, bad, same)  # on booleans, + is or
+            hit = torch.zeros_like(within).index_add_(0, good, same).index_add_(0, bad, same)  # on booleans, + is or
+            run += torch.where(run == start, _leading(hit), 0)
+            unbroken = run == stop
+            goes_on = unbroken[good] | unbroken[bad]  # a row whose run is over may still hit another's
         else:
-            shared = _leading(same)
-            longest.scatter_reduce_(0, good, shared, "amax").scatter_reduce_(0, bad, shared, "amax")
-    return (_leading(hit) if match == "position" else longest).unsqueeze(1)
+            shared = start + _leading(same)
+            run.scatter_reduce_(0, good, shared, "amax").scatter_reduce_(0, bad, shared, "amax")
+            goes_on = shared == stop
+        pairs = pairs[:, goes_on]
+        start, width = stop, 2 * width
+    return run.unsqueeze(1)
 
 
 def _leading(flags: TokenBools) -> Int[Tensor, " B"]:
     """The number of True values before the first False of each row."""
     return flags.to(torch.int8).cumprod(1, dtype=torch.int8).sum(1)
-
-
-def _chunks(pairs: Int[Tensor, "2 P"], num_tokens: int) -> list[tuple[Tensor, ...]]:
-    size = max(1, _CHUNK_ELEMENTS // max(1, num_tokens))
-    return [tuple(chunk.unbind(0)) for chunk in pairs.split(size, dim=1)] if pairs.shape[1] else []
 
 
 def _completion(completion_mask: TokenMask) -> TokenBools:
