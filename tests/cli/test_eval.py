@@ -246,6 +246,7 @@ def test_wrong_requests_are_one_line_and_exit_code_2(models, toy, tmp_path, refu
     assert "No such file" in refused("eval", "--from", tmp_path / "none.jsonl")
     assert "At temperature 0" in refused("eval", models[0], "--temperature", "0", "--problems", toy, *out)
     assert "batch_size" in refused("eval", models[0], "--problems", toy, "--batch-size", "0", *out)
+    assert "--engine vllm" in refused("eval", models[0], "--problems", toy, "--gpu-memory", "0.5", *out)
 
 
 def test_a_damaged_or_foreign_file_under_out_is_one_line(models, toy, tmp_path, refused, capsys):

@@ -32,6 +32,7 @@ _SAMPLING = {
     "seed": 0,
     "limit": None,
     "engine": "transformers",
+    "gpu_memory": 0.9,
     "system_prompt": None,
 }
 """The options that say what to sample, with what they are unless told; files of samples have them in their headers."""
@@ -106,6 +107,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         default=None,
         help="what samples (default: transformers)",
     )
+    add(
+        "--gpu-memory",
+        type=float,
+        default=None,
+        metavar="SHARE",
+        help="share of the card's memory that vllm takes (default: 0.9); lower it beside another program",
+    )
     add("--system-prompt", default=None, metavar="TEXT", help="instead of the paper's instruction; '' for none")
     add(
         "--from",
@@ -132,6 +140,8 @@ def run(args: argparse.Namespace) -> int:
     if args.files and given:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise ConfigError(f"--from measures samples that are there, so {flags} would change nothing: leave it out.")
+    if args.gpu_memory is not None and args.engine != "vllm":
+        raise ConfigError("--gpu-memory is what --engine vllm takes of the card: leave it out without that engine.")
     for name in set(_SAMPLING) - set(given):
         setattr(args, name, _SAMPLING[name])
     evaluation = _from_files(args) if args.files else _sampled(args)
@@ -167,6 +177,7 @@ def _sampled(args: argparse.Namespace) -> Any:
             limit=args.limit,
             columns=None if args.columns is None else parse_columns(args.columns),
             batch_size=args.batch_size,
+            gpu_memory=args.gpu_memory,
             progress=progress,
         )
 

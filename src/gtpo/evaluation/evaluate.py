@@ -1,6 +1,7 @@
 """An evaluation: models × problem sets, each pair with a file of samples of its own, and what can be said of them."""
 
 import dataclasses
+import gc
 import hashlib
 import json
 import re
@@ -13,7 +14,7 @@ from gtpo.errors import ConfigError, require
 from gtpo.evaluation.grading import Progress
 from gtpo.evaluation.metrics import Difference, Measurement, compare, measure, require_distinct
 from gtpo.evaluation.samples import FORMAT, Sample, append_samples, read_samples, start_or_resume, writable_folder
-from gtpo.evaluation.sampling import Engine, SamplingSettings, encode_prompt, load_engine, row_seed
+from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, encode_prompt, load_engine, row_seed
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
 from gtpo.problems.loading import is_file_name
 
@@ -71,6 +72,7 @@ def evaluate(
     limit: int | None = None,
     columns: Mapping[str, str] | None = None,
     batch_size: int | None = None,
+    gpu_memory: float = GPU_MEMORY,
     progress: Progress = no_progress,
 ) -> Evaluation:
     """Sample each model on each problem set into `out`, going on where an earlier call stopped, and measure.
@@ -102,12 +104,13 @@ def evaluate(
     }
     paths: list[Path] = []
     for model in models:
-        loaded = load_engine(engine, model)
+        loaded = load_engine(engine, model, gpu_memory=gpu_memory)
         for name, problems in asked.items():
             path = out / _slug(model) / f"{_slug(name)}.jsonl"
             sample_problems(loaded, model, name, problems, settings, path, batch_size=batch_size, progress=progress)
             paths.append(path)
         del loaded
+        gc.collect()  # vLLM gives the card back when nothing refers to it any more
     return from_files(paths, ks=ks, progress=progress)
 
 

@@ -14,6 +14,7 @@ from gtpo.errors import ConfigError, require, require_choice
 from gtpo.problems.problem import encode_prompt as encode_prompt
 
 ENGINES = ("transformers", "vllm")
+GPU_MEMORY = 0.9
 SAMPLING_TEMPERATURE = 0.9
 MAX_NEW_TOKENS = 1500
 
@@ -95,9 +96,13 @@ class Engine(Protocol):
     ) -> list[Completion]: ...
 
 
-def load_engine(name: str, model: str) -> Engine:
-    """Load `model`, a hub id, a folder (of a model or of a run) or the word "lab", into the engine called `name`."""
+def load_engine(name: str, model: str, *, gpu_memory: float = GPU_MEMORY) -> Engine:
+    """Load `model`, a hub id, a folder (of a model or of a run) or the word "lab", into the engine called `name`.
+
+    `gpu_memory` is the share of the card that vLLM takes for itself; the other engine takes what it needs.
+    """
     require_choice("engine", name, ENGINES)
+    require(0 < gpu_memory <= 1, "gpu_memory", gpu_memory, "above 0 and at most 1")
     if model == "lab":
         from gtpo.lab.model import lab_model_dir
 
@@ -106,7 +111,7 @@ def load_engine(name: str, model: str) -> Engine:
     if name == "vllm":
         from gtpo.evaluation.vllm_engine import VLLMEngine
 
-        return VLLMEngine(model)
+        return VLLMEngine(model, gpu_memory)
     from gtpo.evaluation.transformers_engine import TransformersEngine
 
     return TransformersEngine(model)
