@@ -1,12 +1,12 @@
 """A whole step of `gtpo train` with vLLM beside the trainer: where the time goes, and who scores the policy how often.
 
     python benchmarks/bench_step.py --model MODEL_DIR --data DATA_DIR --out OUT --append benchmarks/results.csv
-    python benchmarks/bench_step.py --model SMOLLM_DIR --data DATA_DIR --out OUT --sft-steps 300 --correction off --lora
-    python benchmarks/bench_step.py --size tiny --out OUT        # a CPU, seconds: the lab, random words in vLLM's place
+    python benchmarks/bench_step.py --model MODEL_DIR --data DATA_DIR --out OUT --sft-steps 300 --correction off --lora
+    python benchmarks/bench_step.py --size tiny --out OUT       # a CPU, seconds: the lab, random words in vLLM's place
 
-It runs the command that users type, on a recipe, in this process; options after `--` are laid over the recipe. DATA_DIR
-holds gsm8k_train.jsonl. OUT gets steps.json (seconds and scoring passes of every step) and the run's folder. The first
-two steps warm up and are left out of the medians.
+It runs the command that users type, on a recipe, in this process; options after `--` are laid over the recipe.
+DATA_DIR holds gsm8k_train.jsonl. OUT gets steps.json (seconds and scoring passes of every step) and the run's folder.
+The first two steps warm up and are left out of the medians.
 """
 
 import argparse

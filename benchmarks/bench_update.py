@@ -15,13 +15,14 @@ import gc
 import math
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from results import Result, report, result, synchronize
-from stored import SHAPES, Rollouts, make_rollouts, make_tokenizer, pretend_vllm, save_model, token_reward
+from stored import Rollouts, make_rollouts, make_tokenizer, pretend_vllm, save_model, token_reward
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils.logging import disable_progress_bar
 from trl import GRPOConfig, GRPOTrainer
@@ -51,6 +52,7 @@ class Size:
     limit: int
     prompt_tokens: tuple[int, int]
     micro_batch: int
+    vocabulary: int
 
     @property
     def label(self) -> str:
@@ -58,17 +60,17 @@ class Size:
 
 
 SIZES = {
-    "full": Size("qwen2.5-1.5b", 32, 8, 1024, (60, 100), 16),
-    "half": Size("qwen2.5-0.5b", 32, 8, 1024, (60, 100), 16),
-    "tiny": Size("tiny", 4, 4, 24, (4, 8), 4),
+    "full": Size("qwen2.5-1.5b", 32, 8, 1024, (60, 100), 16, 151936),
+    "half": Size("qwen2.5-0.5b", 32, 8, 1024, (60, 100), 16, 151936),
+    "tiny": Size("tiny", 4, 4, 24, (4, 8), 4, 512),
 }
 
 
 class Clock(TrainerCallback):
     """Seconds, peak memory and tokens through the policy of every step after the first, which warms up."""
 
-    def __init__(self, steps: int) -> None:
-        self.schedule = [True, *[True] * steps, *[False] * steps]  # with or without the correction
+    def __init__(self, steps: int, corrections: Sequence[bool]) -> None:
+        self.schedule = [corrections[0], *(is_on for is_on in corrections for _ in range(steps))]
         self.seconds: dict[bool, list[float]] = {True: [], False: []}
         self.tokens: dict[bool, list[float]] = {True: [], False: []}
         self.peak: dict[bool, float] = {True: 0.0, False: 0.0}
@@ -100,17 +102,15 @@ class Clock(TrainerCallback):
         self.num_tokens += kwargs["input_ids"].numel()
 
 
-def setup(size: Size, provider: str, model: str, out: str, steps: int) -> tuple[Any, Clock]:
-    """The provider's trainer, ready to train on stored rollouts, and the clock in it."""
+def setup(size: Size, provider: str, model: str, out: str, clock: Clock) -> Any:
+    """The provider's trainer, ready to train on stored rollouts by the clock."""
     trainer_class, config_class, options = PROVIDERS[provider]
-    vocabulary = SHAPES[size.shape]["vocab_size"]
     rollouts = make_rollouts(
-        size.num_prompts, size.group_size, size.limit, vocabulary, prompt_tokens=size.prompt_tokens
+        size.num_prompts, size.group_size, size.limit, size.vocabulary, prompt_tokens=size.prompt_tokens
     )
     on_gpu = torch.cuda.is_available()
-    clock = Clock(steps)
     if provider == FILTERED:
-        options = {**options, "entropy_threshold": math.log(vocabulary) + 1}  # only rows that are raised are above
+        options = {**options, "entropy_threshold": math.log(size.vocabulary) + 1}  # only rows that are raised exceed
     config = config_class(
         output_dir=out, max_steps=len(clock.schedule), learning_rate=0.0, num_generations=size.group_size,
         per_device_train_batch_size=size.micro_batch, max_completion_length=size.limit, shuffle_dataset=False,
@@ -126,7 +126,7 @@ def setup(size: Size, provider: str, model: str, out: str, steps: int) -> tuple[
 
     trainer = trainer_class(
         model, token_reward, config, rollouts.dataset(), rollout_func=sampler, callbacks=[clock],
-        processing_class=make_tokenizer(vocabulary),
+        processing_class=make_tokenizer(size.vocabulary),
     )  # fmt: skip
     trainer.remove_callback(PrinterCallback)
     clock.trainer = trainer
@@ -134,7 +134,7 @@ def setup(size: Size, provider: str, model: str, out: str, steps: int) -> tuple[
     pretend_vllm(trainer)
     if provider == FILTERED:
         raise_entropy(trainer, rollouts)
-    return trainer, clock
+    return trainer
 
 
 def raise_entropy(trainer: Any, rollouts: Rollouts, share: float = 0.3) -> None:
@@ -151,10 +151,13 @@ def raise_entropy(trainer: Any, rollouts: Rollouts, share: float = 0.3) -> None:
     trainer._token_entropy = raised
 
 
-def measure(size: Size, provider: str, model: str, steps: int) -> list[Result]:
+def measure(
+    size: Size, provider: str, model: str, steps: int, corrections: Sequence[bool] = (True, False)
+) -> list[Result]:
     """Time, memory and tokens of one provider, with and without TRL's correction."""
+    clock = Clock(steps, corrections)
     with tempfile.TemporaryDirectory() as out:
-        trainer, clock = setup(size, provider, model, out, steps)
+        trainer = setup(size, provider, model, out, clock)
         trainer.train()
         logs = [entry for entry in trainer.state.log_history if "loss" in entry]
     if provider == FILTERED:
@@ -167,8 +170,8 @@ def measure(size: Size, provider: str, model: str, steps: int) -> list[Result]:
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     rows: list[Result] = []
-    for is_corrected, name in CORRECTION.items():
-        label = f"{size.label}, {name}"
+    for is_corrected in corrections:
+        label = f"{size.label}, {CORRECTION[is_corrected]}"
         rows.append(result("update", provider, label, "time", clock.seconds[is_corrected], "s"))
         rows.append(result("update", provider, label, "tokens through the policy", clock.tokens[is_corrected], ""))
         if torch.cuda.is_available():
@@ -198,8 +201,7 @@ def main() -> None:
     size = SIZES[options.size]
     rows: list[Result] = []
     with tempfile.TemporaryDirectory() as folder:
-        dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
-        model = save_model(Path(folder), size.shape, dtype)
+        model = save_model(Path(folder), size.shape)
         for provider in options.providers:
             found = measure(size, provider, model, options.steps)
             report(found, options.append)

@@ -80,7 +80,9 @@ class StepClock:
         with self.phase(phase):
             return method(*args, **kwargs)
 
-    def _scored(self, method: Callable[..., Any], trainer: Any, model: Any, ids: Any, *args: Any, **kwargs: Any) -> Any:
+    def _scored(
+        self, method: Callable[..., Any], trainer: Any, model: Any, ids: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         if torch.is_grad_enabled():
             return method(trainer, model, ids, *args, **kwargs)
         if model is trainer.model:

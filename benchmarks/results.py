@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import math
 import os
 import platform
 import statistics
@@ -36,13 +37,15 @@ class Result:
     unit: str
 
 
-def result(benchmark: str, provider: str, size: str, metric: str, values: Sequence[float], unit: str) -> Result:
-    """A measurement from its repeats: median and 20/80 quantiles."""
+def result(
+    benchmark: str, provider: str, size: str, metric: str, values: Sequence[float], unit: str, device: str = ""
+) -> Result:
+    """A measurement from its repeats: median and 20/80 quantiles. The device is the GPU if there is one."""
     low, *_, high = statistics.quantiles(values, n=5, method="inclusive") if len(values) > 1 else [values[0]] * 2
     numbers = (float(f"{value:.6g}") for value in (statistics.median(values), low, high))
     return Result(
-        datetime.now(UTC).date().isoformat(), commit(), hardware(), versions(), benchmark, provider, size, metric,
-        *numbers, unit,
+        datetime.now(UTC).date().isoformat(), commit(), hardware(device), versions(),
+        benchmark, provider, size, metric, *numbers, unit,
     )  # fmt: skip
 
 
@@ -78,6 +81,12 @@ def latest(rows: Sequence[Result], benchmark: str) -> list[Result]:
     return list(kinds.values())
 
 
+def exponent(amounts: Sequence[float], costs: Sequence[float]) -> float:
+    """The p of cost ∝ amount^p that fits best: the slope of a line through the logarithms."""
+    fitted = statistics.linear_regression([math.log(x) for x in amounts], [math.log(y) for y in costs])
+    return fitted.slope
+
+
 def synchronize() -> None:
     """Wait for the device, so that a clock read next tells of finished work."""
     if torch.cuda.is_available():
@@ -92,8 +101,8 @@ def commit() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
-def hardware() -> str:
-    if torch.cuda.is_available():
+def hardware(device: str = "") -> str:
+    if torch.cuda.is_available() and device != "cpu":
         return torch.cuda.get_device_name()
     names = [line.partition(":")[2] for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     name = names[0].strip() if names else platform.processor() or platform.machine()

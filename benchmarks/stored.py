@@ -1,4 +1,4 @@
-"""Stored rollouts: seeded completions, a model of random weights and a tokenizer, made here and the same every time."""
+"""Stored rollouts: seeded completions, a model of random weights and a tokenizer, the same every time."""
 
 import math
 from dataclasses import dataclass
@@ -20,6 +20,10 @@ SHAPES: dict[str, dict[str, int]] = {
     "qwen2.5-0.5b": {
         "hidden_size": 896, "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
         "intermediate_size": 4864, "vocab_size": 151936,
+    },
+    "150m": {
+        "hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 4,
+        "intermediate_size": 2816, "vocab_size": 32768,
     },
     "tiny": {
         "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -59,7 +63,7 @@ class Rollouts:
 def make_rollouts(
     num_prompts: int, group_size: int, limit: int, vocabulary: int, *, prompt_tokens: tuple[int, int], seed: int = 0
 ) -> Rollouts:
-    """Log-normal lengths with a mean of a third of the limit, cut off at it; a shared opening and ending of a group."""
+    """Log-normal lengths with a mean of a third of the limit, cut off at it; groups share openings and endings."""
     generator = torch.Generator().manual_seed(seed)
 
     def tokens(count: int) -> list[int]:
@@ -92,13 +96,15 @@ def token_reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
     return [float(sum(ids[:8]) % 2) for ids in completion_ids]
 
 
-def save_model(folder: Path, shape: str, dtype: torch.dtype, **overrides: Any) -> str:
-    """A Qwen2 of random weights, tied embeddings, with a tokenizer of as many words as it has rows."""
-    settings = {**SHAPES[shape], "max_position_embeddings": 8192, "tie_word_embeddings": True, **overrides}
+def save_model(folder: Path, shape: str, vocabulary: int | None = None) -> str:
+    """A Qwen2 of random weights, tied embeddings, with a tokenizer of as many words; bf16 where there is a GPU."""
+    settings: dict[str, Any] = {**SHAPES[shape], "max_position_embeddings": 8192, "tie_word_embeddings": True}
+    settings["vocab_size"] = vocabulary or settings["vocab_size"]
     config = Qwen2Config(**settings, pad_token_id=PAD, eos_token_id=EOS, bos_token_id=None)
     torch.manual_seed(0)
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        model = Qwen2ForCausalLM(config).to(dtype)
+        model = Qwen2ForCausalLM(config)
+    model.to(torch.bfloat16 if torch.cuda.is_available() else torch.float32)
     model.generation_config.eos_token_id, model.generation_config.pad_token_id = EOS, PAD
     model.save_pretrained(folder)
     make_tokenizer(settings["vocab_size"]).save_pretrained(folder)
