@@ -93,10 +93,10 @@ def summarise(options: argparse.Namespace, steps: list[dict[str, Any]], peak: fl
     small = [step["seconds"][REWARDS] + step["seconds"][SHAPING] for step in timed]
     shares = [100 * part / whole for part, whole in zip(small, totals, strict=True)]
     rows.append(result("step", provider, size, "rewards and shaping", shares, "%"))
-    for who in ("TRL", "ours"):
-        for what in ("calls", "rows", "tokens"):
+    for who, pass_name in (("TRL", "scoring by TRL"), ("ours", "scoring by us"), ("update", "update")):
+        for what in ("rows", "tokens"):
             counts = [step["passes"][who][what] for step in timed]
-            rows.append(result("step", provider, size, f"scoring passes of {who}: {what}", counts, ""))
+            rows.append(result("step", provider, size, f"{pass_name}: {what}", counts, ""))
     if peak:
         rows.append(result("step", provider, size, "peak memory of the trainer", [peak], "GB"))
     report(rows, options.append)
@@ -139,4 +139,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_status)  # vLLM's engine may not let an ordinary exit through

@@ -13,6 +13,7 @@ does the same work on the same weights.
 import argparse
 import gc
 import math
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -169,6 +170,9 @@ def measure(
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+        left = torch.cuda.memory_allocated() / 1e9
+        if left > 0.5:
+            sys.stderr.write(f"{left:.1f} GB of {provider} are still there and count against the next provider\n")
     rows: list[Result] = []
     for is_corrected in corrections:
         label = f"{size.label}, {CORRECTION[is_corrected]}"

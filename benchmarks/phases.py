@@ -27,7 +27,7 @@ PHASES = (GENERATION, SYNC, LOG_PROBS, REWARDS, SHAPING, UPDATE, TRL, REST)
 
 
 class StepClock:
-    """Seconds by phase and scoring passes over the policy, for every optimizer step."""
+    """Seconds by phase and passes over the policy (scoring: TRL's and ours; update), for every optimizer step."""
 
     def __init__(self) -> None:
         self.steps: list[dict[str, Any]] = []
@@ -37,7 +37,7 @@ class StepClock:
 
     def _begin(self) -> None:
         self._seconds: dict[str, float] = defaultdict(float)
-        self._passes = {who: {"calls": 0, "rows": 0, "tokens": 0} for who in ("TRL", "ours")}
+        self._passes = {who: {"calls": 0, "rows": 0, "tokens": 0} for who in ("TRL", "ours", "update")}
         self._last = time.perf_counter()
 
     def _account(self) -> None:
@@ -83,14 +83,13 @@ class StepClock:
     def _scored(
         self, method: Callable[..., Any], trainer: Any, model: Any, ids: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        if torch.is_grad_enabled():
-            return method(trainer, model, ids, *args, **kwargs)
-        if model is trainer.model:
-            passes = self._passes["ours" if self._is_ours else "TRL"]
+        is_update = torch.is_grad_enabled()
+        if is_update or model is trainer.model:
+            passes = self._passes["update" if is_update else "ours" if self._is_ours else "TRL"]
             passes["calls"] += 1
             passes["rows"] += ids.shape[0]
             passes["tokens"] += ids.numel()
-        with self.phase(LOG_PROBS):
+        with contextlib.nullcontext() if is_update else self.phase(LOG_PROBS):
             return method(trainer, model, ids, *args, **kwargs)
 
     def _for_us(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
