@@ -36,12 +36,12 @@ def update(rows: Sequence[Result]) -> Any:
             colour = COLOURS[6] if provider.startswith("TRL") else COLOURS[0]
             spread = [[max(0, row.median - row.q20)], [max(0, row.q80 - row.median)]]
             axis.barh(place, row.median, color=colour, xerr=spread, error_kw={"lw": 1})
-            axis.text(row.median, place, f" {row.median:.3g} s", va="center", fontsize=8)
+            axis.text(max(row.median, row.q80), place, f"  {row.median:.3g} s", va="center", fontsize=8)
         axis.set_yticks(range(len(providers)), providers)
-        axis.invert_yaxis()
         axis.set_title(size, fontsize=9)
-        axis.set_xlabel("seconds from finished completions to the optimizer step")
+        axis.set_xlabel("seconds of an update")
         axis.margins(x=0.2)
+    axes[0][0].invert_yaxis()
     return figure
 
 
@@ -82,7 +82,7 @@ def conflicts(rows: Sequence[Result]) -> Any:
             )
             if line:
                 label = f"{device}, around {' × '.join(map(str, base))}"
-                axis.loglog(*zip(*line, strict=True), "o-", label=label, color=COLOURS[0 if device == "cuda" else 6])
+                _line(axis, line, label=label, color=COLOURS[0 if device == "cuda" else 6])
         axis.set_xlabel(name)
     axes[0].set_ylabel("ms")
     axes[0].legend(fontsize=8, frameon=False)
@@ -92,18 +92,27 @@ def conflicts(rows: Sequence[Result]) -> Any:
 def scaling(rows: Sequence[Result]) -> Any:
     """The update's time against work, with the fitted exponent."""
     slopes = {row.metric.removeprefix("exponent in "): row.median for row in rows if row.metric.startswith("exponent")}
-    figure, axes = plt.subplots(1, max(1, len(slopes)), figsize=(3 * max(1, len(slopes)), 3), squeeze=False)
+    size = max(1, len(slopes))
+    figure, axes = plt.subplots(1, size, figsize=(3 * size, 3), sharey=True, squeeze=False)
     for axis, (amount, slope) in zip(axes[0], slopes.items(), strict=False):
         line = sorted(
             (_amount(row.size, amount), row.median)
             for row in rows
             if row.metric == "time" and row.size.endswith(f"over {amount}")
         )
-        axis.loglog(*zip(*line, strict=True), "o-", color=COLOURS[0])
+        _line(axis, line, color=COLOURS[0])
         axis.set_xlabel(amount)
         axis.set_title(f"exponent {slope:.2f}", fontsize=9)
     axes[0][0].set_ylabel("seconds of an update")
     return figure
+
+
+def _line(axis: Any, points: list[tuple[int, float]], **style: Any) -> None:
+    """Points on logarithmic axes, the places along x marked as they are."""
+    axis.loglog(*zip(*points, strict=True), "o-", **style)
+    places = sorted({*(int(x) for line in axis.lines for x in line.get_xdata())})
+    axis.set_xticks(places, [f"{place:,}" for place in places], fontsize=7)
+    axis.minorticks_off()
 
 
 def _amount(size: str, amount: str) -> int:
