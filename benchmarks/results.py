@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 RESULTS = Path(__file__).with_name("results.csv")
-PACKAGES = ("torch", "transformers", "trl", "peft", "vllm")
+PACKAGES = ("torch", "transformers", "trl", "peft", "vllm", "math-verify")
 
 
 @dataclasses.dataclass(frozen=True)
