@@ -30,7 +30,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from gtpo import GTPOConfig, GTPOTrainer
 
-FILTERED = "GTPO, 30 % filtered"
+FILTERED, UNTRIMMED = "GTPO, 30 % filtered", "GTPO, untrimmed"
 GRPO = {"loss_type": "grpo", "scale_rewards": "none"}
 NEUTRAL = {
     "conflict_positive_weight": 1.0, "conflict_negative_weight": 1.0, "entropy_filter": "off", "entropy_penalty": 0.0,
@@ -41,6 +41,7 @@ PROVIDERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "GTPO, neutral": (GTPOTrainer, GTPOConfig, NEUTRAL),
     "GTPO": (GTPOTrainer, GTPOConfig, {}),
     FILTERED: (GTPOTrainer, GTPOConfig, {"entropy_filter": "all"}),
+    UNTRIMMED: (GTPOTrainer, GTPOConfig, {"trim_batches": False}),
 }
 CORRECTION = {True: "correction on", False: "correction off"}
 
@@ -198,7 +199,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="full" if torch.cuda.is_available() else "tiny")
     parser.add_argument("--steps", type=int, default=3, help="timed steps with the correction, and as many without")
-    parser.add_argument("--providers", nargs="+", choices=PROVIDERS, default=list(PROVIDERS))
+    parser.add_argument(
+        "--providers", nargs="+", choices=PROVIDERS, default=[name for name in PROVIDERS if name != UNTRIMMED]
+    )
     parser.add_argument("--append", type=Path, help="results.csv to add the rows to")
     options = parser.parse_args()
     disable_progress_bar()
