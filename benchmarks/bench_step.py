@@ -21,10 +21,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 RECIPE = REPOSITORY / "recipes/qwen2.5-1.5b-gsm8k/config.yaml"
 LAB = REPOSITORY / "src/gtpo/training/lab.yaml"
 WARM_UP = 2
-ONE_PROCESS = {
-    "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0", "RANK": "0",
-    "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
-}  # fmt: skip
+OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+ONE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
 
 
 def arguments() -> argparse.Namespace:
@@ -41,6 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sft-model", type=Path, help="where that model goes; taken as it is if it is there already")
     parser.add_argument("--name", help="what results.csv calls the model; default: its folder")
     parser.add_argument("--port", default="29511", help="another one for each run on the machine")
+    parser.add_argument("--plain", action="store_true", help="no variables of a launcher: as a user types it")
     parser.add_argument("--append", type=Path, help="results.csv to add the rows to")
     parser.add_argument("rest", nargs="*", metavar="-- --option value", help="more options of gtpo train")
     return parser.parse_args()
@@ -108,7 +107,8 @@ def main() -> int:
     model = imitate(options) if options.sft_steps else options.model
     command = training_command(options, model)
     if options.size == "full":  # before torch and vLLM are loaded
-        for name, value in {**ONE_PROCESS, "MASTER_PORT": options.port}.items():
+        launched = {} if options.plain else {**ONE_PROCESS, "MASTER_PORT": options.port}
+        for name, value in {**OFFLINE, **launched}.items():
             os.environ.setdefault(name, value)
 
     import torch
