@@ -8,15 +8,11 @@ quantiles over the repeats.
 """
 
 import argparse
-import csv
-import platform
 import statistics
-import subprocess
-import sys
 import time
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
+
+from results import report, result
 
 from gtpo.problems import load_problems
 from gtpo.rewards import GradingPool
@@ -55,7 +51,7 @@ def measure(num_workers: int, pairs: list[Pair], repeats: int) -> tuple[list[flo
         graded = [verdict == "right" for verdict in pool.grade(pairs)] if num_workers else plain_math_verify(pairs)
         rates.append(len(pairs) / (time.perf_counter() - start))
         pool.close()
-    return sorted(rates), statistics.mean(graded)
+    return rates, statistics.mean(graded)
 
 
 def main() -> None:
@@ -64,39 +60,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--append", type=Path)
     options = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    rows: list[dict[str, object]] = []
     for name in ("gsm8k", "math"):
         pairs = setup(options.size, name)
         for label, num_workers in (("math-verify, in process", 0), ("1 worker", 1), ("2 workers", 2)):
             rates, share = measure(num_workers, pairs, options.repeats)
-            low, *_, high = statistics.quantiles(rates, n=5) if len(rates) > 1 else rates * 2
-            row = {
-                "benchmark": "rewards",
-                "size": f"{name} {len(pairs)}",
-                "provider": label,
-                "metric": "answers per second",
-                "median": round(statistics.median(rates)),
-                "q20": round(low),
-                "q80": round(high),
-                "share_right": round(share, 3),
-                "hardware": f"{platform.machine()}, {platform.processor() or 'CPU'}",
-                "versions": f"python {platform.python_version()}, math-verify {version('math-verify')}",
-                "commit": commit,
-                "date": datetime.now(UTC).date().isoformat(),
-            }
-            rows.append(row)
-            sys.stdout.write(
-                f"{row['size']:>12}  {label:<24} {row['median']:>7} ({row['q20']} to {row['q80']}) a second, "
-            )
-            sys.stdout.write(f"{share:.1%} right\n")
-    if options.append:
-        is_new = not options.append.exists()
-        with options.append.open("a", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            if is_new:
-                writer.writeheader()
-            writer.writerows(rows)
+            size = f"{name} {len(pairs)}"
+            rows = [
+                result("rewards", label, size, "answers graded", rates, "a second", "cpu"),
+                result("rewards", label, size, "share found right", [share], "", "cpu"),
+            ]
+            report(rows, options.append)
 
 
 if __name__ == "__main__":

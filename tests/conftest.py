@@ -1,10 +1,12 @@
 """Everything the tests need of a language model, made locally from a seed: no hub, no download."""
 
 import os
+import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
+if "-m gpu" not in " ".join(sys.argv):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
 
 import jaxtyping
 import pytest
@@ -13,10 +15,20 @@ from hypothesis import settings
 
 from tiny import save_tiny_model
 
+IS_GPU_RUN = "-m gpu" in " ".join(sys.argv)  # pytest -m gpu
+
 torch.set_num_threads(1)
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("searching", deadline=None)  # pytest --hypothesis-profile=searching: new examples every time
 settings.load_profile("repeatable")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that need CUDA are run when they are asked for, and not at all otherwise."""
+    if not IS_GPU_RUN:
+        hidden = [item for item in items if item.get_closest_marker("gpu")]
+        items[:] = [item for item in items if item not in hidden]
+        config.hook.pytest_deselected(items=hidden)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from accelerate.commands.config.config_args import load_config_from_file
 
 from gtpo.training.plan import LAB_RECIPE, make_plan
 from gtpo.training.recipe import Setting
@@ -19,6 +20,22 @@ def test_it_resolves(path, method):
     assert (path.parent / "README.md").is_file()
     if method != "sft":
         assert plan.config.generation_batch_size % plan.config.num_generations == 0
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ddp", "MULTI_GPU"), ("fsdp2", "FSDP"), ("zero3", "DEEPSPEED")])
+def test_accelerate_reads_its_files(name, kind):
+    config = load_config_from_file(str(RECIPES / "multi-gpu" / f"{name}.yaml"))
+    assert (str(config.distributed_type.value), config.num_processes, config.mixed_precision) == (kind, 8, "bf16")
+    if kind == "FSDP":
+        assert config.fsdp_config["fsdp_version"] == 2
+    if kind == "DEEPSPEED":
+        assert config.deepspeed_config["zero_stage"] == 3
+
+
+@pytest.mark.parametrize("recipe", ["multi-gpu", "qwen2.5-1.5b-gsm8k"])
+def test_recipes_for_many_gpus_split_no_group(recipe):
+    config = make_plan(RECIPES / recipe / "config.yaml", {}).config
+    assert config.per_device_train_batch_size % config.num_generations == 0
 
 
 def test_the_papers_settings_arrive(tmp_path):

@@ -78,7 +78,7 @@ class CheckedTrainer(GTPOTrainer):
                 gamma=args.entropy_penalty,
                 center=args.entropy_penalty_center,
             )
-            got = batch["advantages"][row]
+            got = batch["advantages"][row].cpu()
             torch.testing.assert_close(got[: len(expected)], torch.tensor(expected), atol=1e-4, rtol=1e-4)
             assert not got[len(expected) :].any()
             kept = paper.is_kept(completion, args.entropy_filter, args.entropy_threshold, args.initial_entropy)
