@@ -85,8 +85,8 @@ class TrimmedBatches(_Parent):
     ) -> Any:
         """The parent's; where it scores a whole generation batch, on rows ordered by length and cut to theirs."""
         args: Any = self.args
-        is_update = batch_size is None or torch.is_grad_enabled()
-        if is_update or not args.trim_batches or any(value is not None for value in others.values()):
+        is_for_the_loss = batch_size is None or torch.is_grad_enabled()
+        if is_for_the_loss or not args.trim_batches or any(value is not None for value in others.values()):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **others
             )
