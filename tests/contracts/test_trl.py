@@ -10,6 +10,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from gtpo import GTPOConfig, GTPOTrainer
+from gtpo.integrations.trl.batching import TrimmedBatches
 from gtpo.integrations.trl.checkpoints import CompleteCheckpoints, ExactResume
 from gtpo.integrations.trl.config import PROVEN_LOSS_TYPES
 
@@ -20,6 +21,7 @@ NEUTRAL = {
     "conflict_negative_weight": 1.0,
     "entropy_filter": "off",
     "entropy_penalty": 0.0,
+    "trim_batches": False,
 }
 GRPO = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0, "bf16": False}
 
@@ -81,6 +83,21 @@ def test_neutral_gtpo_is_grpo_bit_for_bit(options, kwargs, tiny_model, tmp_path)
         assert all(key.startswith("gtpo/") for key in mine.keys() - other.keys())
 
 
+@pytest.mark.parametrize("loss_type", PROVEN_LOSS_TYPES)
+def test_neutral_gtpo_with_trimmed_batches_is_grpo_but_for_rounding(loss_type, tiny_model, tmp_path):
+    options = plain(tmp_path, gradient_accumulation_steps=2, per_device_train_batch_size=8, learning_rate=1e-3)
+    options |= {"optim": "sgd", "max_grad_norm": 0.0, "loss_type": loss_type, "num_generations": 4}
+    theirs, their_gradients = run(GRPOTrainer, GRPOConfig(**{**GRPO, **options}), tiny_model)
+    ours, our_gradients = run(GTPOTrainer, GTPOConfig(**{**NEUTRAL, **options, "trim_batches": True}), tiny_model)
+    pairs = list(zip(our_gradients, their_gradients, strict=True))[1::2]  # at the end of an optimizer step
+    assert len(pairs) == 4
+    for one, other in pairs:
+        mine, target = (torch.cat([g.flatten() for g in gradients.values()]) for gradients in (one, other))
+        assert (mine - target).norm() < 1e-5 * target.norm()
+    tokens = [sum(batch["completion_ids"].numel() for batch in t._buffered_inputs) for t in (ours, theirs)]
+    assert tokens[0] < tokens[1]
+
+
 LOSS_OPTIONS = [{"loss_type": loss_type} for loss_type in PROVEN_LOSS_TYPES] + [
     {"importance_sampling_level": "sequence"},
     {"delta": 1.5},
@@ -124,6 +141,7 @@ def test_a_constant_row_of_advantages_is_the_one_advantage(options, tiny_model, 
 
 OVERRIDDEN = {
     GTPOTrainer: {"_calculate_rewards", "_generate_and_score_completions", "_get_per_token_logps_and_entropies"},
+    TrimmedBatches: {"_get_per_token_logps_and_entropies", "_prepare_inputs"},
     ExactResume: {"_get_train_sampler", "_load_optimizer_and_scheduler"},
     CompleteCheckpoints: {"_save_checkpoint", "train"},
 }

@@ -28,6 +28,7 @@ Every option of TRL and transformers is taken under its own name; some that one 
   --use_peft --lora_r --lora_alpha --load_in_4bit --use_vllm --save_steps --report_to
 and of GTPO: --conflict_edges --conflict_match --conflict_positive_weight --conflict_negative_weight
   --entropy_filter --entropy_threshold --entropy_penalty --entropy_penalty_center --record_every
+  --trim_batches
 `gtpo train --help-all` explains each of them.
 """
 

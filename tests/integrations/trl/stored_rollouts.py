@@ -12,13 +12,21 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from peft import LoraConfig
+from transformers import TrainerCallback
 
 from gtpo import GTPOConfig, GTPOTrainer
 
 ROWS = 12  # completions in a generation batch, over all processes
 LORA = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+EVEN_STEPS = {"num_generations": 4, "gradient_accumulation_steps": 2, "optim": "sgd", "max_grad_norm": 0.0,
+              "learning_rate": 1e-3, "entropy_threshold": 1.9, "initial_entropy": 0.0}  # fmt: skip
 CASES = {
     "split": {"num_generations": 12},
+    "split and lora": {"num_generations": 12, "peft_config": LORA},
+    "accumulation": {"num_generations": 4, "gradient_accumulation_steps": 2},
+    "several iterations": {"num_generations": 4, "num_iterations": 2},
+    "trimmed": EVEN_STEPS,
+    "untrimmed": {**EVEN_STEPS, "trim_batches": False},
     "some split": {"num_generations": 4},
     "centred": {"num_generations": 6, "entropy_penalty_center": True, "conflict_match": "prefix"},
     "lora and accumulation": {"num_generations": 6, "gradient_accumulation_steps": 2, "peft_config": LORA},
@@ -40,12 +48,17 @@ def run_case(model: str, out: Path, options: dict) -> dict:
     options = dict(options)
     group_size, has_tools = options["num_generations"], options.pop("tools", False)
     peft_config = options.pop("peft_config", None)
-    shaped_rows = []
+    shaped_rows, sizes, gradients = [], [], []
+
+    class Gradients(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+            gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).tolist())
 
     def rollout(prompts, trainer):
         first = trainer.accelerator.process_index * len(prompts)
         completions = [stored(p, (first + i) % group_size) for i, p in enumerate(prompts)]
-        output = {"prompt_ids": [[5, 6]] * len(prompts), "completion_ids": completions, "logprobs": None}
+        prompt_ids = [[5, *range(20, 20 + sum(map(ord, prompt)) % 7)] for prompt in prompts]
+        output = {"prompt_ids": prompt_ids, "completion_ids": completions, "logprobs": None}
         if has_tools:
             output["env_mask"] = [[int(i != 1) for i in range(len(ids))] for ids in completions]
         return output
@@ -57,26 +70,35 @@ def run_case(model: str, out: Path, options: dict) -> dict:
                                zip(batch["advantages"], batch["completion_mask"], strict=True))  # fmt: skip
             return batch
 
+        def _compute_loss(self, model, inputs):
+            sizes.append(len(inputs["advantages"]))
+            return super()._compute_loss(model, inputs)
+
     world = int(torch.distributed.get_world_size()) if torch.distributed.is_initialized() else 1
     accumulation = options.get("gradient_accumulation_steps", 1)
     per_device = ROWS // world // accumulation
     config = GTPOConfig(
-        output_dir=str(out), per_device_train_batch_size=per_device, max_steps=3, learning_rate=1e-2, logging_steps=1,
-        save_strategy="no", report_to="none", disable_tqdm=True, entropy_threshold=2.05,
-        initial_entropy_prompts=2, use_cpu=True, **options,
+        output_dir=str(out), per_device_train_batch_size=per_device, max_steps=3, logging_steps=1, save_strategy="no",
+        report_to="none", disable_tqdm=True, initial_entropy_prompts=2, use_cpu=True,
+        **{"learning_rate": 1e-2, "entropy_threshold": 2.05, **options},
     )  # fmt: skip
     dataset = Dataset.from_dict({"prompt": [f"say w{i} :" for i in range(24)]})
-    trainer = Watched(model, reward, config, dataset, rollout_func=rollout, peft_config=peft_config)
+    callbacks = [Gradients()] if "optim" in options else None
+    trainer = Watched(
+        model, reward, config, dataset, rollout_func=rollout, peft_config=peft_config, callbacks=callbacks
+    )
     trainer.train()
     gathered = [None] * world
     if world > 1:
-        torch.distributed.all_gather_object(gathered, shaped_rows)
+        torch.distributed.all_gather_object(gathered, (shaped_rows, sizes))
     else:
-        gathered = [shaped_rows]
-    per_step = [len(rows) // 3 for rows in gathered]
+        gathered = [(shaped_rows, sizes)]
+    num_rows = ROWS // world
     return {
-        "advantages": [row for step in range(3) for rows, n in zip(gathered, per_step, strict=True)
-                       for row in rows[step * n : (step + 1) * n]],
+        "advantages": [row for first in range(0, len(shaped_rows), num_rows) for rows, _ in gathered
+                       for row in rows[first : first + num_rows]],
+        "sizes": [sizes for _, sizes in gathered],
+        "gradients": gradients,
         "logs": [{k: v for k, v in entry.items() if "time" not in k and "per_second" not in k}
                  for entry in trainer.state.log_history if "loss" in entry],
         "weights": [p.flatten().tolist() for p in trainer.model.parameters() if p.requires_grad],

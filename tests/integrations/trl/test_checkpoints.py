@@ -21,6 +21,11 @@ CASES = {
     "one batch a step": {},
     "accumulation": {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4},
     "in the middle of a generation batch": {"steps_per_generation": 4, "per_device_train_batch_size": 4},
+    "between two steps on one trimmed generation batch": {
+        "steps_per_generation": 4,
+        "gradient_accumulation_steps": 2,
+        "per_device_train_batch_size": 4,
+    },
     "in the middle of an iteration": {"num_iterations": 3},
     "between two logs": {"logging_steps": 2, "save_steps": 3},
     "lora with dropout": {"peft_config": LoraConfig(r=4, target_modules=["q_proj"], lora_dropout=0.3)},
@@ -54,6 +59,18 @@ def test_killed_and_resumed_equals_unbroken(options, tiny_model, tmp_path):
         assert strip == [{k: v for k, v in entry.items() if k != "loss"} for entry in numbers(unbroken)]
     for mine, other in zip(resumed.model.parameters(), unbroken.model.parameters(), strict=True):
         assert mine.equal(other)
+
+
+def test_a_checkpoint_keeps_the_trimmed_batches_and_nothing_more(tiny_model, tmp_path):
+    options = {**CASES["between two steps on one trimmed generation batch"], "save_strategy": "steps", "save_steps": 1}
+    trainer = train(tiny_model, **settings(tmp_path, **options, max_steps=1, trainer=GTPOTrainer, top_k=8))
+    stored = torch.load(tmp_path / "checkpoint-1/rollouts_0.pt")["buffered_inputs"]
+    shapes = [batch["completion_ids"].shape for batch in trainer._buffered_inputs]
+    assert [batch["completion_ids"].shape for batch in stored] == shapes
+    assert len({columns for _, columns in shapes}) > 1
+    for batch in stored:
+        for value in batch.values():
+            assert value.untyped_storage().nbytes() == value.numel() * value.element_size()
 
 
 def test_plain_grpo_resumes_exactly_too(tiny_model, tmp_path):

@@ -53,6 +53,9 @@ class GTPOConfig(GRPOConfig):
             How many groups of completions are written to `groups.jsonl` in a recorded step, for the token view.
         record_every (`int`, *optional*, defaults to `10`):
             A step is recorded every so many optimizer steps.
+        trim_batches (`bool`, *optional*, defaults to `True`):
+            Order the rows of an optimizer step by length, cut padding off and leave out completions without weight.
+            The gradient stays the same; dropout draws other masks.
     """
 
     loss_type: str = _knob("grpo", "The formula's: mean over a completion's tokens, then over completions.")
@@ -76,6 +79,7 @@ class GTPOConfig(GRPOConfig):
 
     record_groups: int = _knob(1, "Groups of completions written to groups.jsonl in a recorded step; 0 turns it off.")
     record_every: int = _knob(10, "A step is recorded every so many optimizer steps.")
+    trim_batches: bool = _knob(True, "Cut padding and leave out completions without weight; same gradient.")
 
     def __post_init__(self) -> None:
         has_accelerator = torch.accelerator.is_available() and not self.use_cpu

@@ -17,6 +17,7 @@ from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import metric_totals, metrics
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.errors import ConfigError
+from gtpo.integrations.trl.batching import TrimmedBatches
 from gtpo.integrations.trl.checkpoints import ExactResume
 from gtpo.integrations.trl.config import GTPOConfig
 from gtpo.integrations.trl.gathering import Rows, whole_groups
@@ -25,7 +26,7 @@ from gtpo.integrations.trl.state import InitialEntropyCallback
 from gtpo.paper import PAPER
 
 
-class GTPOTrainer(ExactResume, GRPOTrainer):
+class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     """Trainer for GTPO, Group-relative Trajectory-based Policy Optimization (arXiv:2508.03772).
 
     Takes what GRPOTrainer takes, in the same order, with a GTPOConfig as `args`:

@@ -1,0 +1,76 @@
+"""Which padding can be cut off without changing what the model computes, and cutting it off.
+
+TRL pads completions on the right and prompts on the left, and passes no position ids. Behind a completion nothing is
+attended to, so that padding may always go, unless the rotary frequencies depend on the width of the batch (dynamic
+NTK, longrope). In front of a prompt it moves every position: it may go only where nothing but distances count.
+"""
+
+import dataclasses
+from typing import Any
+
+from torch import Tensor
+
+PROMPT_KEYS = frozenset({"prompt_ids", "prompt_mask"})
+COMPLETION_KEYS = frozenset({
+    "completion_ids", "completion_mask", "tool_mask", "advantages", "old_per_token_logps", "ref_per_token_logps",
+    "sampling_per_token_logps", "importance_sampling_ratio",
+})  # fmt: skip
+SHARED_KEYS = frozenset({"num_items_in_batch"})
+
+FIXED_ROTARY = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
+FIXED_ATTENTION = frozenset({"full_attention", "sliding_attention"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Padding:
+    """What may be cut off the batches of a model; widths stay multiples of `multiple`."""
+
+    completions: bool
+    prompts: bool
+    multiple: int = 1
+
+    @classmethod
+    def of(cls, model: Any, multiple: int | None = None) -> "Padding":
+        config = model.config.get_text_config()
+        rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or {}
+        per_layer = [value for value in rotary.values() if isinstance(value, dict)] or [rotary]
+        is_fixed = all(each.get("rope_type", "default") in FIXED_ROTARY for each in per_layer)
+        knows_only_distances = (
+            bool(rotary)
+            and not any("llama_4_scaling_beta" in each for each in per_layer)
+            and not getattr(config, "alibi", False)
+            and not getattr(model, "_is_stateful", False)
+            and set(getattr(config, "layer_types", None) or ()) <= FIXED_ATTENTION
+            and not any(each.is_prompt_learning for each in (getattr(model, "peft_config", None) or {}).values())
+        )
+        return cls(is_fixed, is_fixed and knows_only_distances, multiple or 1)
+
+    def widths(self, prompt_mask: Tensor, completion_mask: Tensor) -> tuple[int, int]:
+        """How many columns must stay: the last ones of the prompts, the first ones of the completions. At least 1."""
+        prompt = self._used(prompt_mask.flip(1)) if self.prompts else prompt_mask.shape[1]
+        completion = self._used(completion_mask) if self.completions else completion_mask.shape[1]
+        return prompt, completion
+
+    def _used(self, mask: Tensor) -> int:
+        used = max(1, int(lengths(mask).max()))
+        return min(mask.shape[1], -(-used // self.multiple) * self.multiple)
+
+    def cut(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """The same rows without what may go. One ratio for a whole completion, (B, 1), stays."""
+        prompt, completion = self.widths(batch["prompt_mask"], batch["completion_mask"])
+        full = batch["completion_mask"].shape[1]
+
+        def narrowed(key: str, value: Any) -> Any:
+            if key in PROMPT_KEYS:
+                return value[:, -prompt:].contiguous()
+            if key in COMPLETION_KEYS and value.shape[1] == full:
+                return value[:, :completion].contiguous()
+            return value
+
+        return {key: narrowed(key, value) for key, value in batch.items()}
+
+
+def lengths(mask: Tensor) -> Tensor:
+    """(B, T) -> (B,): the place of each row's last 1, counted from 1; 0 where there is none."""
+    places = mask.new_ones(mask.shape[1]).cumsum(0)
+    return (mask.ne(0) * places).amax(dim=1)
