@@ -11,7 +11,7 @@ Options = Mapping[str, str | float | bool]
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """A method and the options that it does not share with its defaults."""
+    """A method (`none`: nothing is trained) and the options in which it differs from that method's defaults."""
 
     title: str
     method: str
@@ -23,6 +23,7 @@ NO_ENTROPY: Options = {"entropy_filter": "off", "entropy_penalty": 0.0}
 
 ARMS: Mapping[str, Arm] = types.MappingProxyType(
     {
+        "base": Arm("untrained", "none"),
         "grpo": Arm("GRPO", "grpo"),
         "grpo-entropy": Arm("GRPO + filter and penalty", "gtpo", NO_CONFLICTS),
         "grpo-conflicts": Arm("GRPO + conflict weights", "gtpo", NO_ENTROPY),
@@ -48,7 +49,7 @@ ARMS: Mapping[str, Arm] = types.MappingProxyType(
 GROUPS: Mapping[str, tuple[str, ...]] = types.MappingProxyType(
     {
         "main": ("grpo", "gtpo", "grpo-entropy", "grpo-conflicts"),
-        "baselines": ("grpo-kl", "sft"),
+        "baselines": ("base", "grpo-kl", "sft"),
         "entropy": (
             "gamma-0", "gamma-0.001", "centred", "threshold-0.7", "threshold-1.05", "threshold-2", "filter-off",
             "filter-all", "filter-negative",

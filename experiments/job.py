@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from experiments.arms import ARMS
 from experiments.jobs import Folder, Job
 from experiments.settings import SETTINGS, train_options
 
@@ -40,12 +41,10 @@ def run_job(job: Job, folder: Folder) -> int:
     from gtpo.cli.main import main as gtpo
     from gtpo.training.run import RunFolder
 
-    work = folder.work(job)
-    code = gtpo(train_arguments(job, work))
-    if code != 0:
+    work, is_trained = folder.work(job), ARMS[job.arm].method != "none"
+    if is_trained and (code := gtpo(train_arguments(job, work))) != 0:
         return code
-    measured = measure_policy(str(work), work / "eval", SETTINGS[job.setting].temperature)
-    run = RunFolder.open(work)
+    summary = RunFolder.open(work).summary() if is_trained else {"seconds": 0.0, "steps": 0}
     folder.write_result(
         job,
         {
@@ -54,11 +53,13 @@ def run_job(job: Job, folder: Folder) -> int:
             "arm": job.arm,
             "seed": job.seed,
             "options": {name: str(value) for name, value in train_options(job.setting, job.arm).items()},
-            **provenance(work),
-            "seconds": run.summary()["seconds"],
-            "steps": run.summary()["steps"],
-            "after": measured,
-            "curve": read_curve(work),
+            **provenance(),
+            "seconds": summary["seconds"],
+            "steps": summary["steps"],
+            "after": measure_policy(
+                str(work) if is_trained else "lab", work / "eval", SETTINGS[job.setting].temperature
+            ),
+            "curve": read_curve(work) if is_trained else {"step": []},
         },
     )
     shutil.rmtree(work)
@@ -111,16 +112,16 @@ def read_curve(work: Path) -> dict[str, list[float | None]]:
     return columns
 
 
-def provenance(work: Path) -> dict[str, Any]:
+def provenance() -> dict[str, Any]:
     """Which code, on what machine."""
-    import json
     import platform
 
     import torch
 
-    described = json.loads((work / "run.json").read_text())
+    from gtpo.training.run import versions
+
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU {platform.machine()}"
-    return {"versions": described["versions"], "device": device, "commit": commit()}
+    return {"versions": versions(), "device": device, "commit": commit()}
 
 
 def commit() -> str:

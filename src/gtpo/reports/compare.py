@@ -8,7 +8,7 @@ three seeds the plain bootstrap would call a difference of pure noise real one t
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -61,6 +61,17 @@ def compare_runs(first: Sequence[Run], second: Sequence[Run], levels: Sequence[f
             "Log `accuracy` and `format` from the reward (gtpo's rewards do)."
         )
     return [*found, _compare_collapses(first, second)]
+
+
+def compare_values(
+    name: str, first: Mapping[int, float], second: Mapping[int, float], *, more_is_good: bool = True
+) -> Comparison:
+    """One quantity of two sets of runs, by seed, judged as `compare_runs` judges its own.
+
+    >>> compare_values("accuracy", {1: 0.9, 2: 0.8, 3: 0.9}, {1: 0.7, 2: 0.61, 3: 0.69}).verdict
+    'better'
+    """
+    return _compare(name, list(first.items()), list(second.items()), more_is_good)
 
 
 def unpaired_seeds(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
