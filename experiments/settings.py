@@ -23,8 +23,8 @@ class Setting:
 SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
     {
         "comfortable": Setting(
-            "comfortable: 16 prompts × 8, learning rate 2e-4, 150 steps",
-            {"max_steps": 150, "save_steps": 50},
+            "comfortable: the lab's recipe (16 prompts × 8, learning rate 2e-4), 100 steps",
+            {"max_steps": 100, "save_steps": 50},
         ),
         "rate": Setting(
             "stress by step size: as comfortable, learning rate 1e-3, 100 steps",
