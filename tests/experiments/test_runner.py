@@ -44,9 +44,10 @@ def test_a_job_killed_in_training_goes_on_from_its_checkpoint_and_ends_the_same(
         if state.global_step == 2:
             raise RuntimeError("killed")
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
+    with monkeypatch.context() as patch:
         patch.setattr(StopAtStep, "on_step_end", killed)
-        run_job(job, broken)
+        with pytest.raises(RuntimeError, match="killed"):
+            run_job(job, broken)
     assert (broken.work(job) / "checkpoint-1" / "complete").is_file()
     assert not broken.is_done(job)
     assert run_job(job, broken) == 0
