@@ -3,8 +3,9 @@
     python -m experiments.collect runs/evidence            # adds its results to experiments/data
     python -m experiments.collect --dry-run runs/evidence  # says what would be added
 
-lab_runs.csv             a row a run: what it was, where it ran, what the policy does after it
-lab_curves_SETTING.csv.gz   a row a logged step of a run
+lab_runs.csv               a row a run: what it was, where it ran, what the policy does after it
+lab_curves_SETTING.csv.gz  a row a logged step of a run
+real/*.json                results of experiments.real, as they are
 A run that is there already is replaced by a newer result of the same job, and kept otherwise.
 """
 
@@ -14,6 +15,7 @@ import dataclasses
 import gzip
 import io
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any
 
 from experiments.job import CURVE, KS
 from experiments.jobs import Job
+from experiments.settings import SETTINGS
 from gtpo.errors import DataError
 from gtpo.reports.runs import Run
 
@@ -103,11 +106,11 @@ def write_data(records: Iterable[Record], folder: Path = DATA) -> None:
 
 
 def find_results(paths: Sequence[Path]) -> list[Record]:
-    """The results under folders of the runner, or in files of results themselves."""
-    files = [file for path in paths for file in (sorted(path.rglob("*_seed*.json")) if path.is_dir() else [path])]
+    """The results of the lab's jobs under folders of the runner."""
+    files = [file for path in paths for file in sorted(path.rglob("*_seed*.json"))]
     if not files:
         raise DataError(f"No results under {', '.join(map(str, paths))}: give folders that experiments.run wrote to.")
-    return [read_result(file) for file in files]
+    return [read_result(file) for file in files if file.name.partition("_")[0] in SETTINGS]
 
 
 def _job(row: Mapping[str, str]) -> Job:
@@ -140,8 +143,13 @@ def main(arguments: list[str] | None = None) -> int:
         f"{'again' if job in before else 'new'}  {job.name}  accuracy {one.after['accuracy']:.3f}\n"
         for job, one in sorted(found.items())
     )
+    real = [path for folder in options.folders for path in sorted(folder.rglob("qwen_*.json"))]
+    sys.stdout.writelines(f"real  {path.name}\n" for path in real)
     if not options.dry_run:
         write_data({**before, **found}.values(), options.data)
+        (options.data / "real").mkdir(exist_ok=True)
+        for path in real:
+            shutil.copyfile(path, options.data / "real" / path.name)
     return 0
 
 

@@ -3,6 +3,7 @@
 docs/figures/lab_curves_*    accuracy, format and entropy over steps, a line an arm: mean over seeds, 95 % band
 docs/figures/lab_pass_*      pass@k and maj@k over k
 docs/figures/lab_effects_*   paired differences with their intervals
+docs/figures/real_*          the same of the real model
 docs/results.md              the tables between its markers
 """
 
@@ -34,6 +35,9 @@ VERDICT_COLORS = {
 }  # fmt: skip
 CURVE_ARMS = GROUPS["main"]
 PASS_ARMS = ("gtpo", "grpo", "grpo-entropy", "grpo-conflicts", "sft", "base")
+PANELS = (
+    ("accuracy", "Training accuracy, %", 100), ("format", "Complete format, %", 100), ("entropy", "Entropy, nats", 1),
+)  # fmt: skip
 STYLE = {
     "font.family": "DejaVu Sans", "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
     "axes.edgecolor": "#9aa0aa", "axes.labelcolor": "#30343c", "xtick.color": "#4a505a", "ytick.color": "#4a505a",
@@ -48,18 +52,14 @@ def draw_curves(records: Records, setting: str, path: Path) -> bool:
     arms = [arm for arm in CURVE_ARMS if of_arm(records, setting, arm)]
     if not arms:
         return False
-    figure, axes = _figure(1, 3, (10.2, 3.3))
-    panels = (("accuracy", "Training accuracy, %", 100), ("format", "Complete format, %", 100))
-    panels += (("entropy", "Entropy, nats", 1),)
-    for axis, (name, title, scale) in zip(axes[0], panels, strict=True):
+    figure, axes = figure_of(1, 3, (10.2, 3.3))
+    for axis, (name, title, scale) in zip(axes[0], PANELS, strict=True):
         for arm in arms:
             _draw_band(axis, of_arm(records, setting, arm), name, scale, arm)
         axis.set_title(title)
         axis.set_xlabel("step")
-    axes[0][2].axhline(math.log(2), color="#30343c", linestyle=(0, (4, 3)), linewidth=1)
-    axes[0][2].annotate("ln 2", (1, math.log(2)), xycoords=("axes fraction", "data"), ha="right", va="bottom")
-    axes[0][2].set_ylim(bottom=0)
-    _finish(figure, axes[0][0], path, SETTINGS[setting].title)
+    mark_ln2(axes[0][2])
+    finish(figure, axes[0][0], path, SETTINGS[setting].title)
     return True
 
 
@@ -68,17 +68,17 @@ def draw_pass(records: Records, setting: str, path: Path) -> bool:
     arms = [arm for arm in PASS_ARMS if of_arm(records, setting, arm)]
     if not arms:
         return False
-    figure, axes = _figure(1, 2, (8.2, 3.5))
+    figure, axes = figure_of(1, 2, (8.2, 3.5))
     for axis, kind in zip(axes[0], ("pass", "maj"), strict=True):
         for arm in arms:
             rows = [[100 * one.after[f"{kind}@{k}"] for k in KS] for one in of_arm(records, setting, arm)]
-            _draw_mean(axis, list(KS), np.array(rows), arm, marker="o")
+            draw_mean(axis, list(KS), np.array(rows), arm, marker="o")
         axis.set_xscale("log", base=2)
         axis.set_xticks(KS, [str(k) for k in KS])
         axis.minorticks_off()
         axis.set_title(f"{kind}@k, %")
         axis.set_xlabel("k")
-    _finish(figure, axes[0][0], path, SETTINGS[setting].title)
+    finish(figure, axes[0][0], path, SETTINGS[setting].title)
     return True
 
 
@@ -90,7 +90,7 @@ def draw_effects(records: Records, setting: str, path: Path) -> bool:
     if not pairs:
         return False
     names = ("accuracy", "format", "entropy", "pass@32")
-    figure, axes = _figure(1, len(names), (11.5, 0.9 + 0.3 * len(pairs)), sharey=True)
+    figure, axes = figure_of(1, len(names), (11.5, 0.9 + 0.3 * len(pairs)), sharey=True)
     for axis, name in zip(axes[0], names, strict=True):
         quantity = QUANTITIES[name]
         scale = 100 if quantity.unit == "%" else 1
@@ -108,7 +108,7 @@ def draw_effects(records: Records, setting: str, path: Path) -> bool:
     axes[0][0].set_ylim(len(pairs) - 0.4, -0.6)
     for label in ("better", "worse", "lower or higher", "not shown"):
         axes[0][0].plot([], [], "o-", color=VERDICT_COLORS[label.partition(" or")[0]], label=label)
-    _finish(figure, axes[0][0], path, SETTINGS[setting].title)
+    finish(figure, axes[0][0], path, SETTINGS[setting].title)
     return True
 
 
@@ -118,10 +118,10 @@ def _draw_band(axis: Any, records: Sequence[Record], name: str, scale: float, ar
     steps = curves[0].steps[: min(len(curve.steps) for curve in curves)]
     if steps:
         rows = np.array([moving_mean(curve.values)[: len(steps)] for curve in curves])
-        _draw_mean(axis, steps, scale * rows, arm)
+        draw_mean(axis, steps, scale * rows, arm)
 
 
-def _draw_mean(axis: Any, xs: Sequence[float], rows: np.ndarray, arm: str, **style: Any) -> None:
+def draw_mean(axis: Any, xs: Sequence[float], rows: np.ndarray, arm: str, **style: Any) -> None:
     """A line, and with two seeds or more a band: Student's 95 % interval of the mean over seeds."""
     color = COLORS[arm]
     label = f"{ARMS[arm].title} ({len(rows)})"
@@ -136,20 +136,34 @@ def student_half_width(rows: np.ndarray) -> np.ndarray:
     return student_t(len(rows) - 1) * rows.std(0, ddof=1) / math.sqrt(len(rows))
 
 
-def _figure(num_rows: int, num_columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
+def mark_ln2(axis: Any) -> None:
+    axis.axhline(math.log(2), color="#30343c", linestyle=(0, (4, 3)), linewidth=1)
+    axis.annotate("ln 2", (1, math.log(2)), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    axis.set_ylim(bottom=0)
+
+
+def figure_of(num_rows: int, num_columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(num_rows, num_columns, squeeze=False, **options)
 
 
-def _finish(figure: Any, first: Any, path: Path, title: str) -> None:
+def finish(figure: Any, first: Any, path: Path, title: str) -> None:
     handles, labels = first.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color="#4a505a")
     path.parent.mkdir(parents=True, exist_ok=True)
     for ending, metadata in ((".svg", {"Date": None}), (".png", None)):
         figure.savefig(path.with_suffix(ending), metadata=metadata)
+
+
+def tables(data: Path = DATA) -> dict[str, str]:
+    """Every generated part of the document."""
+    from experiments.real_data import read_measurements, read_runs, real_tables
+
+    real = data / "real"
+    return {**lab_tables(read_data(data)), **real_tables(read_runs(real), read_measurements(real))}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -160,6 +174,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     import matplotlib as mpl
 
+    from experiments.real_data import read_measurements, read_runs
+    from experiments.real_figures import draw_real_curves, draw_real_pass
+
     records = read_data(options.data)
     with mpl.rc_context(STYLE):
         for setting in dict.fromkeys(job.setting for job in records):
@@ -167,7 +184,12 @@ def main(arguments: list[str] | None = None) -> int:
                 path = options.figures / f"lab_{name}_{setting}"
                 if draw(records, setting, path):
                     sys.stdout.write(f"{path}.svg\n")
-    options.document.write_text(insert(options.document.read_text(), lab_tables(records)))
+        runs, measured = read_runs(options.data / "real"), read_measurements(options.data / "real")
+        if draw_real_curves(runs, options.figures / "real_curves"):
+            sys.stdout.write(f"{options.figures}/real_curves.svg\n")
+        if draw_real_pass(measured, options.figures / "real_pass"):
+            sys.stdout.write(f"{options.figures}/real_pass.svg\n")
+    options.document.write_text(insert(options.document.read_text(), tables(options.data)))
     sys.stdout.write(f"{options.document}\n")
     return 0
 

@@ -20,20 +20,31 @@ class Setting:
     temperature: float = 1.0
 
 
+ONE_PROMPT: Options = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+"""As in the paper: a step is one prompt."""
+SFT_STEPS: Options = {"max_steps": 100, "save_steps": 50}
+"""SFT has nothing to do with reward, sampling or groups: the lab's own batch, in every setting."""
+
 SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
     {
         "comfortable": Setting(
             "comfortable: the lab's recipe (16 prompts × 8, learning rate 2e-4), 100 steps",
             {"max_steps": 100, "save_steps": 50},
         ),
-        "rate": Setting(
-            "stress by step size: as comfortable, learning rate 1e-3, 100 steps",
-            {"max_steps": 100, "save_steps": 50, "learning_rate": 1e-3},
-            {"max_steps": 100, "save_steps": 50},
+        "noise": Setting(
+            "stress by noise: 1 prompt × 8, temperature 1.4, reward noise of 10, learning rate 2e-4, 400 steps",
+            {**ONE_PROMPT, "max_steps": 400, "save_steps": 100, "rewards": "experiments.rewards:noisy_reward"},
+            SFT_STEPS,
+            temperature=1.4,
+        ),
+        "batch": Setting(
+            "stress by step size: 1 prompt × 8, learning rate 5e-4, 200 steps",
+            {**ONE_PROMPT, "max_steps": 200, "save_steps": 100, "learning_rate": 5e-4},
+            SFT_STEPS,
         ),
         "smoke": Setting(
             "two tiny steps, to see that everything runs",
-            {"max_steps": 2, "save_steps": 1, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1},
+            {**ONE_PROMPT, "max_steps": 2, "save_steps": 1},
         ),
     }
 )

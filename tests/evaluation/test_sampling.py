@@ -84,6 +84,8 @@ def test_vllm_gets_token_prompts_and_a_seed_for_each_sample(monkeypatch):
 
     fake = types.SimpleNamespace(LLM=LLM, SamplingParams=lambda **params: params)
     monkeypatch.setitem(sys.modules, "vllm", fake)
+    from gtpo.evaluation.vllm_engine import VLLMEngine
+
     engine = load_engine("vllm", "some/model")
     completions = engine.sample([[1, 2], [3]], [11, 12], SamplingSettings(max_new_tokens=9))
     assert seen["options"] == {"model": "some/model", "generation_config": "vllm"}
@@ -94,3 +96,5 @@ def test_vllm_gets_token_prompts_and_a_seed_for_each_sample(monkeypatch):
         ("t1", 2, True, None),
     ]
     assert (engine.context_length, engine.description["dtype"]) == (512, "bfloat16")
+    VLLMEngine("some/model", gpu_memory_utilization=0.4)
+    assert seen["options"]["gpu_memory_utilization"] == 0.4

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from experiments.claims import QUESTIONS, Question, answer, peak_entropy
 from experiments.collect import ABOUT, AFTER, Record, read_data, write_data
-from experiments.figures import ROOT, draw_curves, draw_effects, draw_pass, main, student_half_width
+from experiments.figures import ROOT, draw_curves, draw_effects, draw_pass, main, student_half_width, tables
 from experiments.jobs import Job
 from experiments.tables import insert, lab_tables
 
 from gtpo.errors import DataError
-
-NAMES = ["lab-runs", "lab-looks", *(f"lab-claim-{claim}" for claim in range(1, 6))]
 
 
 def record(arm, seed, accuracy, entropy=0.3, setting="comfortable", num_steps=40):
@@ -28,7 +26,7 @@ def record(arm, seed, accuracy, entropy=0.3, setting="comfortable", num_steps=40
     return Record(Job(setting, arm, seed), about, after, curve)
 
 
-def table(*records):
+def by_job(*records):
     return {one.job: one for one in records}
 
 
@@ -37,7 +35,7 @@ GTPO, GRPO = [0.80, 0.90, 0.85, 0.95], [0.78, 0.86, 0.84, 0.92]
 
 @pytest.fixture
 def records():
-    return table(
+    return by_job(
         *(record("gtpo", seed, value, 0.1) for seed, value in enumerate(GTPO)),
         *(record("grpo", seed, value) for seed, value in enumerate(GRPO)),
         record("grpo", 9, 0.10),  # a seed that the other arm lacks
@@ -69,7 +67,7 @@ def test_collapses_are_counted_by_the_verdict_on_the_last_step():
         one = record(arm, seed, 0.8)
         return Record(one.job, one.about, one.after, {**one.curve, "accuracy": [0.8] * 20 + [0.1] * 20})
 
-    records = table(*(fallen("grpo", seed) for seed in range(4)), *(record("gtpo", seed, 0.8) for seed in range(4)))
+    records = by_job(*(fallen("grpo", seed) for seed in range(4)), *(record("gtpo", seed, 0.8) for seed in range(4)))
     found = answer(Question(3, "gtpo", "grpo", "collapsed runs"), records, "comfortable")
     assert (found.first, found.second, found.verdict) == (0.0, 1.0, "better")
 
@@ -106,7 +104,7 @@ def test_tables_state_every_answer_and_how_many_there_are(records):
 
 
 def test_a_worse_arm_is_said_to_be_worse(records):
-    swapped = table(*(record(
+    swapped = by_job(*(record(
         {"gtpo": "grpo", "grpo": "gtpo"}[one.job.arm], one.job.seed, one.after["accuracy"]) for one in records.values()
     ))  # fmt: skip
     assert "**does not hold**" in lab_tables(swapped)["lab-claim-1"]
@@ -124,7 +122,7 @@ def test_a_part_without_a_place_is_an_error():
 def test_figures_and_tables_are_drawn_by_one_command(records, tmp_path):
     write_data(records.values(), tmp_path / "data")
     document = tmp_path / "results.md"
-    document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in NAMES))
+    document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in tables()))
     arguments = ["--data", str(tmp_path / "data"), "--figures", str(tmp_path / "f"), "--document", str(document)]
     assert main(arguments) == 0
     drawn = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
@@ -146,7 +144,7 @@ def test_nothing_is_drawn_from_nothing(draw, tmp_path):
 
 def test_the_tables_of_the_document_are_those_of_the_committed_data():
     text = (ROOT / "docs" / "results.md").read_text()
-    assert insert(text, lab_tables(read_data())) == text
+    assert insert(text, tables()) == text
 
 
 def test_questions_are_asked_once():
