@@ -48,8 +48,8 @@ ARMS: Mapping[str, Arm] = types.MappingProxyType(
 
 GROUPS: Mapping[str, tuple[str, ...]] = types.MappingProxyType(
     {
-        "main": ("grpo", "gtpo", "grpo-entropy", "grpo-conflicts"),
-        "baselines": ("base", "grpo-kl", "sft"),
+        "main": ("base", "grpo", "gtpo", "grpo-entropy", "grpo-conflicts"),
+        "baselines": ("grpo-kl", "sft"),
         "entropy": (
             "gamma-0", "gamma-0.001", "centred", "threshold-0.7", "threshold-1.05", "threshold-2", "filter-off",
             "filter-all", "filter-negative",
@@ -64,7 +64,7 @@ def select_arms(names: str) -> list[str]:
     """Arms from a list with commas of arms and groups; `all` is every group.
 
     >>> select_arms("main,protect")
-    ['grpo', 'gtpo', 'grpo-entropy', 'grpo-conflicts', 'protect']
+    ['base', 'grpo', 'gtpo', 'grpo-entropy', 'grpo-conflicts', 'protect']
     """
     found: list[str] = []
     for name in names.split(","):

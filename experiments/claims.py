@@ -1,7 +1,11 @@
 """The questions, fixed before the runs: which arm against which, in what, and how an answer reads.
 
 Every answer is a `Comparison` of `gtpo compare`: mean difference seed by seed, its 95 % interval, better, worse or not
-shown. Of a claim, better reads "holds" and worse "does not hold". Collapses are judged by Fisher's exact test.
+shown. Of a claim, better reads "holds" and worse "does not hold". Counts of runs are judged by Fisher's exact test.
+
+A run has collapsed if its policy's held-out accuracy is below half of the untrained one's, sampled in the same way.
+`gtpo health` has a verdict of its own, on the last step of training, shown beside it: where a step has one prompt, its
+window of five steps holds forty completions, and it errs more often.
 """
 
 import dataclasses
@@ -12,9 +16,11 @@ import numpy as np
 from experiments.arms import GROUPS
 from experiments.collect import Record
 from experiments.jobs import Job
-from gtpo.reports.compare import Comparison, area, compare_runs, compare_values, smoothed
+from gtpo.reports.compare import LEVEL, Comparison, area, compare_runs, compare_values, fisher_p, smoothed
 
 COLLAPSED = "collapsed runs"
+HEALTH = "runs that gtpo health calls collapsing"
+COUNTS = (COLLAPSED, HEALTH)
 VERDICTS = {"better": "holds", "worse": "does not hold", "not shown": "not shown"}
 
 
@@ -68,6 +74,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(2, "gtpo", "grpo", "format-training"),
     Question(2, "gtpo", "grpo-kl", "format"),
     Question(3, "gtpo", "grpo", COLLAPSED),
+    Question(3, "gtpo", "grpo", HEALTH),
     Question(3, "gtpo", "grpo", "entropy-peak"),
     Question(3, "gtpo", "filter-off", "entropy-peak"),
     Question(3, "gtpo", "filter-off", COLLAPSED),
@@ -97,13 +104,32 @@ def answer(question: Question, records: Records, setting: str) -> Comparison | N
     sides = [of_arm(records, setting, arm) for arm in (question.first, question.second)]
     if not all(sides):
         return None
+    if question.quantity == HEALTH:
+        found = compare_runs(*([record.to_run() for record in side] for side in sides))[-1]
+        return dataclasses.replace(found, name=HEALTH)
     if question.quantity == COLLAPSED:
-        return compare_runs(*([record.to_run() for record in side] for side in sides))[-1]
+        return _compare_collapses(*(collapses(side, records, setting) for side in sides))
     quantity = QUANTITIES[question.quantity]
     values = [by_seed(side, quantity) for side in sides]
     if not all(values):
         return None
     return compare_values(quantity.title, *values, more_is_good=quantity.more_is_good)
+
+
+def collapses(runs: list[Record], records: Records, setting: str) -> list[bool] | None:
+    """Which of the runs have collapsed; None where the untrained policy was not measured in this setting."""
+    start = next((one.after["accuracy"] for one in of_arm(records, setting, "base")), None)
+    return None if start is None else [one.after["accuracy"] < start / 2 for one in runs]
+
+
+def _compare_collapses(first: list[bool] | None, second: list[bool] | None) -> Comparison | None:
+    if first is None or second is None:
+        return None
+    shares = sum(first) / len(first), sum(second) / len(second)
+    is_shown = fisher_p(sum(first), len(first), sum(second), len(second)) < 1 - LEVEL
+    verdict = "not shown" if not is_shown else "better" if shares[0] < shares[1] else "worse"
+    difference = shares[0] - shares[1]
+    return Comparison(COLLAPSED, *shares, difference, None, None, len(first), len(second), False, verdict, None)
 
 
 def by_seed(records: list[Record], quantity: Quantity) -> dict[int, float]:

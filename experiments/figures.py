@@ -33,7 +33,7 @@ COLORS = {
 VERDICT_COLORS = {
     "better": "#1d8a50", "worse": "#c0392b", "lower": "#1f5fd6", "higher": "#1f5fd6", "not shown": "#7a828e",
 }  # fmt: skip
-CURVE_ARMS = GROUPS["main"]
+CURVE_ARMS = tuple(arm for arm in GROUPS["main"] if arm != "base")
 PASS_ARMS = ("gtpo", "grpo", "grpo-entropy", "grpo-conflicts", "sft", "base")
 PANELS = (
     ("accuracy", "Training accuracy, %", 100), ("format", "Complete format, %", 100), ("entropy", "Entropy, nats", 1),

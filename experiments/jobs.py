@@ -46,10 +46,14 @@ class Job:
 def make_jobs(setting: str, arms: str, seeds: str) -> list[Job]:
     """All arms of the first seed, then of the second: what is there when time runs out is paired.
 
+    The untrained policy has no seed of its own and is measured once.
+
     >>> [job.name for job in make_jobs("smoke", "grpo,gtpo", "1-2")][:3]
     ['smoke_grpo_seed1', 'smoke_gtpo_seed1', 'smoke_grpo_seed2']
     """
-    return [Job(setting, arm, seed) for seed in parse_seeds(seeds) for arm in select_arms(arms)]
+    numbers, names = parse_seeds(seeds), select_arms(arms)
+    jobs = [Job(setting, arm, seed) for seed in numbers for arm in names if arm != "base"]
+    return [*([Job(setting, "base", 1)] if "base" in names else []), *jobs]
 
 
 def parse_seeds(text: str) -> list[int]:

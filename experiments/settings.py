@@ -32,11 +32,17 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
             {"max_steps": 100, "save_steps": 50},
         ),
         "noise": Setting(
-            "stress by noise: 1 prompt × 8, temperature 1.4, reward noise of 10, learning rate 2e-4, 400 steps",
-            {**ONE_PROMPT, "max_steps": 400, "save_steps": 100, "rewards": "experiments.rewards:noisy_reward"},
+            "stress by noise: 1 prompt × 8, temperature 1.4, reward noise of 10, learning rate 4e-4, 200 steps",
+            {
+                **ONE_PROMPT,
+                "max_steps": 200,
+                "save_steps": 100,
+                "learning_rate": 4e-4,
+                "rewards": "experiments.rewards:noisy_reward",
+            },
             SFT_STEPS,
             temperature=1.4,
-        ),
+        ),  # fmt: skip
         "batch": Setting(
             "stress by step size: 1 prompt × 8, learning rate 5e-4, 200 steps",
             {**ONE_PROMPT, "max_steps": 200, "save_steps": 100, "learning_rate": 5e-4},

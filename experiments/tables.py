@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from experiments.arms import ARMS
 from experiments.claims import (
-    COLLAPSED,
+    COUNTS,
     QUANTITIES,
     QUESTIONS,
     VERDICTS,
     Question,
     Records,
     answer,
+    collapses,
     of_arm,
 )
 from experiments.settings import SETTINGS
@@ -54,7 +55,7 @@ def insert(text: str, parts: Mapping[str, str]) -> str:
 
 def _summary(records: Records, setting: str) -> str:
     arms = [arm for arm in ARMS if of_arm(records, setting, arm)]
-    header = ["arm", "runs", *(_heading(name) for name in SUMMARY), "collapsed"]
+    header = ["arm", "runs", *(_heading(name) for name in SUMMARY), "collapsed", "health: collapsing"]
     return _titled(setting, [header, *([ARMS[arm].title, *_summary_cells(records, setting, arm)] for arm in arms)])
 
 
@@ -64,24 +65,27 @@ def _summary_cells(records: Records, setting: str, arm: str) -> list[str]:
     for name in SUMMARY:
         values = [value for one in runs if (value := QUANTITIES[name].of(one)) is not None]
         cells.append(_number(sum(values) / len(values), QUANTITIES[name].unit) if values else "–")
-    trained = [one.to_run() for one in runs if len(one.curve["step"])]
-    return [*cells, f"{sum(map(has_collapsed, trained))}/{len(trained)}" if trained else "–"]
+    trained = [one for one in runs if len(one.curve["step"])]
+    fallen = collapses(trained, records, setting)
+    cells.append(f"{sum(fallen)}/{len(fallen)}" if fallen else "–")
+    watched = [one.to_run() for one in trained if "accuracy" in one.curve]
+    return [*cells, f"{sum(map(has_collapsed, watched))}/{len(watched)}" if watched else "–"]
 
 
 def _answers(questions: Sequence[Question], records: Records, setting: str) -> str:
     found = [(one, answer(one, records, setting)) for one in questions]
-    header = ["", "against", "", "first", "second", "difference", "95 % interval", "pairs", "verdict", "more seeds"]
+    header = ["", "against", "", "first", "second", "difference", "95 % interval", "runs", "verdict", "more seeds"]
     rows = [_row(question, comparison) for question, comparison in found if comparison is not None]
     return _titled(setting, [header, *rows]) if rows else ""
 
 
 def _row(question: Question, found: Comparison) -> list[str]:
-    unit = "%" if question.quantity == COLLAPSED else QUANTITIES[question.quantity].unit
+    unit = "%" if question.quantity in COUNTS else QUANTITIES[question.quantity].unit
     interval = (
         "–" if found.low is None or found.high is None
         else f"{_number(found.low, unit, signed=True)} to {_number(found.high, unit, signed=True)}"
     )  # fmt: skip
-    pairs = str(found.num_first) if found.is_paired else f"{found.num_first} / {found.num_second}, not paired"
+    pairs = str(found.num_first) if found.is_paired else f"{found.num_first} / {found.num_second}"
     verdict = plain_verdict(question.quantity, found) if question.claim == 4 else VERDICTS[found.verdict]
     return [
         ARMS[question.first].title, ARMS[question.second].title, found.name, _number(found.first, unit),

@@ -5,7 +5,7 @@ import statistics
 
 import numpy as np
 import pytest
-from experiments.claims import QUESTIONS, Question, answer, peak_entropy
+from experiments.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, peak_entropy
 from experiments.collect import ABOUT, AFTER, Record, read_data, write_data
 from experiments.figures import ROOT, draw_curves, draw_effects, draw_pass, main, student_half_width, tables
 from experiments.jobs import Job
@@ -62,13 +62,23 @@ def test_lower_entropy_is_no_loss_and_a_missing_arm_no_answer(records):
     assert answer(Question(1, "gtpo", "grpo", "accuracy"), records, "smoke") is None
 
 
-def test_collapses_are_counted_by_the_verdict_on_the_last_step():
+def test_a_run_has_collapsed_below_half_of_the_untrained_accuracy():
+    runs = [*(record("grpo", seed, 0.19) for seed in range(4)), *(record("gtpo", seed, 0.21) for seed in range(4))]
+    question = Question(3, "gtpo", "grpo", COLLAPSED)
+    assert answer(question, by_job(*runs), "comfortable") is None  # nobody knows where it began
+    found = answer(question, by_job(*runs, record("base", 1, 0.4, num_steps=0)), "comfortable")
+    assert (found.first, found.second, found.verdict) == (0.0, 1.0, "better")
+    fewer = answer(question, by_job(*runs[1:-1], record("base", 1, 0.4, num_steps=0)), "comfortable")
+    assert fewer.verdict == "not shown"  # 3 of 3 against 0 of 3: p = 0.1
+
+
+def test_health_judges_the_last_step_of_training():
     def fallen(arm, seed):
         one = record(arm, seed, 0.8)
         return Record(one.job, one.about, one.after, {**one.curve, "accuracy": [0.8] * 20 + [0.1] * 20})
 
     records = by_job(*(fallen("grpo", seed) for seed in range(4)), *(record("gtpo", seed, 0.8) for seed in range(4)))
-    found = answer(Question(3, "gtpo", "grpo", "collapsed runs"), records, "comfortable")
+    found = answer(Question(3, "gtpo", "grpo", HEALTH), records, "comfortable")
     assert (found.first, found.second, found.verdict) == (0.0, 1.0, "better")
 
 

@@ -26,6 +26,7 @@ def test_jobs_go_seed_by_seed_so_that_what_is_there_is_paired():
     names = [job.name for job in make_jobs("smoke", "grpo,gtpo", "1-2,5")]
     assert names == [f"smoke_{arm}_seed{seed}" for seed in (1, 2, 5) for arm in ("grpo", "gtpo")]
     assert [Job.parse(name).name for name in names] == names
+    assert [job.arm for job in make_jobs("smoke", "main", "3-9")].count("base") == 1
 
 
 def test_nonsense_is_refused():
