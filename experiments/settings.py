@@ -42,7 +42,7 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
             },
             SFT_STEPS,
             temperature=1.4,
-        ),  # fmt: skip
+        ),
         "batch": Setting(
             "stress by step size: 1 prompt × 8, learning rate 5e-4, 200 steps",
             {**ONE_PROMPT, "max_steps": 200, "save_steps": 100, "learning_rate": 5e-4},
@@ -57,10 +57,10 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
 
 
 def train_options(setting: str, arm: str) -> dict[str, str | float | bool]:
-    """What `gtpo train` is told, beside seed and folder."""
+    """What `gtpo train` is told, beside seed and folder: in fp32, wherever it runs."""
     where, what = SETTINGS[setting], ARMS[arm]
     if what.method == "sft":
         shared = dict(where.sft_options or where.options)
     else:
         shared = {**where.options, "temperature": where.temperature}
-    return {"method": what.method, "held_out_problems": 0, **shared, **what.options}
+    return {"method": what.method, "held_out_problems": 0, "bf16": False, **shared, **what.options}
