@@ -7,6 +7,7 @@ options: problems, order of prompts and the first samples are those of the seed.
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -125,14 +126,16 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit of the tree, or what a file `COMMIT` beside it says where the tree came without its history."""
-    root = Path(__file__).parents[1]
-    noted = root / "COMMIT"
-    if noted.is_file():
-        return noted.read_text().strip()
-    asked = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True, check=False
-    )
+    """The commit of the tree; where the tree came without its history, what the variable COMMIT says."""
+    if named := os.environ.get("COMMIT"):
+        return named
+    try:
+        asked = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"],
+            cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    except OSError:
+        return "unknown"
     return asked.stdout.strip() or "unknown"
 
 
