@@ -145,7 +145,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="where work, logs and results go")
     options = parser.parse_args(arguments)
     job, folder = Job.parse(options.job), Folder(options.out)
-    return 0 if folder.is_done(job) else run_job(job, folder)
+    with folder.lock(job):
+        return 0 if folder.is_done(job) else run_job(job, folder)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,12 @@ Under the folder that the runner is given:
     logs/<job>.txt         what was said
 """
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +86,15 @@ class Folder:
 
     def log(self, job: Job) -> Path:
         return self.path / "logs" / f"{job.name}.txt"
+
+    @contextlib.contextmanager
+    def lock(self, job: Job) -> Iterator[None]:
+        """Held while a job is at work: a killed runner's jobs may live on when the next runner starts."""
+        path = self.path / "work" / f"{job.name}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def is_done(self, job: Job) -> bool:
         return self.result(job).is_file()

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from experiments.job import run_job, train_arguments
+from experiments.figures import ROOT
 from experiments.jobs import Folder, Job, make_jobs, parse_seeds
 from experiments.run import Runner
 
@@ -114,3 +115,16 @@ def test_when_the_time_is_up_running_jobs_are_asked_to_stop(tmp_path, monkeypatc
     runner = Runner(folder, 1, "cpu", minutes=0.0)
     assert runner.run(make_jobs("smoke", "grpo", "1-2")) == 1
     assert len(runner.failed) == 1  # the second was never started
+
+
+def test_a_job_waits_for_one_of_its_name_that_is_still_at_work_and_then_has_nothing_to_do(tmp_path):
+    job, folder = Job("smoke", "grpo", 1), Folder(tmp_path)
+    command = [sys.executable, "-m", "experiments.job", job.name, "--out", str(tmp_path)]
+    with folder.lock(job):
+        second = subprocess.Popen(command, cwd=ROOT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(timeout=2)
+        folder.write_result(job, {"of": "the first"})
+    assert second.wait(timeout=60) == 0
+    assert json.loads(folder.result(job).read_text()) == {"of": "the first"}
+    assert not folder.work(job).exists()
