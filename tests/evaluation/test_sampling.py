@@ -86,11 +86,7 @@ def test_vllm_gets_token_prompts_and_a_seed_for_each_sample(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", fake)
     engine = load_engine("vllm", "some/model", gpu_memory=0.4)
     completions = engine.sample([[1, 2], [3]], [11, 12], SamplingSettings(max_new_tokens=9))
-    assert seen["options"] == {
-        "model": "some/model",
-        "generation_config": "vllm",
-        "gpu_memory_utilization": 0.4,
-    }
+    assert seen["options"] == {"model": "some/model", "generation_config": "vllm", "gpu_memory_utilization": 0.4}
     assert seen["prompts"] == [{"prompt_token_ids": [1, 2]}, {"prompt_token_ids": [3]}]
     assert seen["params"] == [{"temperature": 0.9, "top_p": 1.0, "max_tokens": 9, "seed": seed} for seed in (11, 12)]
     assert [(c.text, c.num_tokens, c.truncated, c.entropy) for c in completions] == [

@@ -111,7 +111,7 @@ def load_engine(name: str, model: str, *, gpu_memory: float = GPU_MEMORY) -> Eng
     if name == "vllm":
         from gtpo.evaluation.vllm_engine import VLLMEngine
 
-        return VLLMEngine(model, gpu_memory)
+        return VLLMEngine(model, gpu_memory_utilization=gpu_memory)
     from gtpo.evaluation.transformers_engine import TransformersEngine
 
     return TransformersEngine(model)

@@ -8,9 +8,12 @@ from gtpo.evaluation.sampling import Completion, SamplingSettings
 
 
 class VLLMEngine:
-    """A model in vLLM. Every sample has a seed of its own, as far as vLLM's kernels are deterministic."""
+    """A model in vLLM. Every sample has a seed of its own, as far as vLLM's kernels are deterministic.
 
-    def __init__(self, model: str, gpu_memory: float) -> None:
+    `options` are vLLM's own, such as gpu_memory_utilization where two engines share a card.
+    """
+
+    def __init__(self, model: str, **options: Any) -> None:
         try:
             import vllm  # pyright: ignore[reportMissingImports]
         except ImportError as error:
@@ -18,7 +21,7 @@ class VLLMEngine:
         self._vllm: Any = vllm
         try:
             # "vllm" leaves out the sampling defaults that a model ships in its generation_config.json.
-            self._llm: Any = vllm.LLM(model=model, generation_config="vllm", gpu_memory_utilization=gpu_memory)
+            self._llm: Any = vllm.LLM(model=model, generation_config="vllm", **options)
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"Model {model!r} cannot be loaded by vLLM: {str(error).strip().partition(chr(10))[0]}"

@@ -8,7 +8,7 @@ three seeds the plain bootstrap would call a difference of pure noise real one t
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -61,6 +61,17 @@ def compare_runs(first: Sequence[Run], second: Sequence[Run], levels: Sequence[f
             "Log `accuracy` and `format` from the reward (gtpo's rewards do)."
         )
     return [*found, _compare_collapses(first, second)]
+
+
+def compare_values(
+    name: str, first: Mapping[int, float], second: Mapping[int, float], *, more_is_good: bool = True
+) -> Comparison:
+    """One quantity of two sets of runs, by seed, judged as `compare_runs` judges its own.
+
+    >>> compare_values("accuracy", {1: 0.9, 2: 0.8, 3: 0.9}, {1: 0.7, 2: 0.61, 3: 0.69}).verdict
+    'better'
+    """
+    return _compare(name, list(first.items()), list(second.items()), more_is_good)
 
 
 def unpaired_seeds(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
@@ -206,7 +217,7 @@ def _widening(samples: list[np.ndarray]) -> float:
     drawn = math.sqrt(sum(sample.var(ddof=0) / len(sample) for sample in samples))
     parts = [(sample.var(ddof=1) / len(sample), len(sample) - 1) for sample in samples]
     freedom = sum(part for part, _ in parts) ** 2 / sum(part**2 / size for part, size in parts)
-    return _t(int(freedom)) / NormalDist().inv_cdf((1 + LEVEL) / 2) * honest / drawn
+    return student_t(int(freedom)) / NormalDist().inv_cdf((1 + LEVEL) / 2) * honest / drawn
 
 
 def _more_seeds(samples: list[np.ndarray], difference: float) -> int | None:
@@ -217,10 +228,11 @@ def _more_seeds(samples: list[np.ndarray], difference: float) -> int | None:
     spread = math.sqrt(sum(sample.var(ddof=1) for sample in samples))
     power = NormalDist().inv_cdf(POWER)
     for needed in range(size + 1, MOST_SEEDS):
-        if (_t((needed - 1) * len(samples)) + power) * spread / math.sqrt(needed) <= abs(difference):
+        if (student_t((needed - 1) * len(samples)) + power) * spread / math.sqrt(needed) <= abs(difference):
             return needed - size
     return None
 
 
-def _t(freedom: int) -> float:
+def student_t(freedom: int) -> float:
+    """Student's t at 97.5 %: half the width of a 95 % interval, in standard errors."""
     return _T_975[max(freedom, 1) - 1] if freedom <= len(_T_975) else 1.96 + 2.5 / freedom

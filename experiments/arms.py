@@ -1,0 +1,73 @@
+"""The arms: what is compared, each by the options in which it differs from `gtpo train --method gtpo` or `grpo`."""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+
+from gtpo.errors import require_choice
+
+Options = Mapping[str, str | float | bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """A method (`none`: nothing is trained) and the options in which it differs from that method's defaults."""
+
+    title: str
+    method: str
+    options: Options = dataclasses.field(default_factory=dict)
+
+
+NO_CONFLICTS: Options = {"conflict_edges": "none"}
+NO_ENTROPY: Options = {"entropy_filter": "off", "entropy_penalty": 0.0}
+
+ARMS: Mapping[str, Arm] = types.MappingProxyType(
+    {
+        "base": Arm("untrained", "none"),
+        "grpo": Arm("GRPO", "grpo"),
+        "grpo-entropy": Arm("GRPO + filter and penalty", "gtpo", NO_CONFLICTS),
+        "grpo-conflicts": Arm("GRPO + conflict weights", "gtpo", NO_ENTROPY),
+        "gtpo": Arm("GTPO", "gtpo"),
+        "grpo-kl": Arm("GRPO, β = 1e-6", "grpo", {"beta": 1e-6}),
+        "sft": Arm("SFT", "sft"),
+        "gamma-0": Arm("γ = 0", "gtpo", {"entropy_penalty": 0.0}),
+        "gamma-0.001": Arm("γ = 0.001", "gtpo", {"entropy_penalty": 0.001}),
+        "centred": Arm("penalty centred", "gtpo", {"entropy_penalty_center": True}),
+        "threshold-0.7": Arm("threshold 0.7", "gtpo", {"entropy_threshold": 0.7}),
+        "threshold-1.05": Arm("threshold 1.05", "gtpo", {"entropy_threshold": 1.05}),
+        "threshold-2": Arm("threshold 2.0", "gtpo", {"entropy_threshold": 2.0}),
+        "filter-off": Arm("no filter", "gtpo", {"entropy_filter": "off"}),
+        "filter-all": Arm("filter: all", "gtpo", {"entropy_filter": "all"}),
+        "filter-negative": Arm("filter: negative", "gtpo", {"entropy_filter": "negative"}),
+        "prefix": Arm("prefix only", "gtpo", {"conflict_edges": "prefix"}),
+        "suffix": Arm("suffix only", "gtpo", {"conflict_edges": "suffix"}),
+        "protect": Arm("λ⁺ = 1", "gtpo", {"conflict_positive_weight": 1.0}),
+        "match-prefix": Arm("match: prefix", "gtpo", {"conflict_match": "prefix"}),
+    }
+)
+
+GROUPS: Mapping[str, tuple[str, ...]] = types.MappingProxyType(
+    {
+        "main": ("base", "grpo", "gtpo", "grpo-entropy", "grpo-conflicts"),
+        "baselines": ("grpo-kl", "sft"),
+        "entropy": (
+            "gamma-0", "gamma-0.001", "centred", "threshold-0.7", "threshold-1.05", "threshold-2", "filter-off",
+            "filter-all", "filter-negative",
+        ),
+        "conflicts": ("prefix", "suffix", "protect", "match-prefix"),
+    }
+)  # fmt: skip
+"""Names for several arms at once, the order in which they are run."""
+
+
+def select_arms(names: str) -> list[str]:
+    """Arms from a list with commas of arms and groups; `all` is every group.
+
+    >>> select_arms("main,protect")
+    ['base', 'grpo', 'gtpo', 'grpo-entropy', 'grpo-conflicts', 'protect']
+    """
+    found: list[str] = []
+    for name in names.split(","):
+        require_choice("arms", name, (*GROUPS, *ARMS, "all"))
+        found += [arm for group in GROUPS.values() for arm in group] if name == "all" else GROUPS.get(name, (name,))
+    return list(dict.fromkeys(found))

@@ -1,0 +1,220 @@
+"""The real model: two arms of one seed side by side on one card, trained, then evaluated, in one command.
+
+    python -m experiments.real --arms grpo,gtpo --seed 1 --model DIR --data-dir DIR --out runs/real --minutes 24
+
+The arms start one after the other (vLLM measures the card's free memory while it starts), stop after the same step,
+and are then evaluated side by side. If the time is short they stop early, together. Every result is a file of its own,
+written as soon as it is there; the same command again does what is missing. `--spec dry` is the same on the lab's tiny
+model with transformers, to see that it runs.
+"""
+
+import argparse
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from experiments.arms import ARMS, Options
+from gtpo.errors import require_choice
+
+ROOT = Path(__file__).parents[1]
+POLL_SECONDS = 0.5
+START_SECONDS = 240
+EVALUATION_MINUTES = 6.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """An evaluation: the first `limit` problems of a set, so many samples each."""
+
+    problems: str
+    limit: int | None
+    num_samples: int
+    max_new_tokens: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """What is trained, and what it is asked afterwards; `engine` samples the evaluations."""
+
+    recipe: Path
+    model: str
+    options: Options
+    rl_options: Options
+    engine: str
+    engine_options: Options
+    evaluations: tuple[Asked, ...]
+    temperature: float = 0.9
+
+
+SPECS: Mapping[str, Spec] = {
+    "qwen": Spec(
+        recipe=ROOT / "recipes" / "qwen2.5-1.5b-gsm8k" / "config.yaml",
+        model="Qwen/Qwen2.5-Coder-1.5B-Instruct",
+        options={
+            "max_steps": 100, "held_out_problems": 0, "save_strategy": "no", "gradient_checkpointing": False,
+            "per_device_train_batch_size": 8, "gradient_accumulation_steps": 32,
+        },
+        rl_options={"vllm_gpu_memory_utilization": 0.12},
+        engine="vllm",
+        engine_options={
+            "gpu_memory_utilization": 0.4, "dtype": "bfloat16", "max_model_len": 2048, "max_num_seqs": 512,
+        },
+        evaluations=(
+            Asked("gsm8k", 320, 32, 400), Asked("amc23", None, 32, 1024), Asked("aime24", None, 32, 1024),
+            Asked("aime25", None, 32, 1024), Asked("math500", None, 4, 1024),
+        ),
+    ),
+    "dry": Spec(
+        recipe=ROOT / "recipes" / "lab" / "config.yaml",
+        model="lab",
+        options={
+            "max_steps": 3, "held_out_problems": 0, "save_strategy": "no", "per_device_train_batch_size": 8,
+            "gradient_accumulation_steps": 1,
+        },
+        rl_options={},
+        engine="transformers",
+        engine_options={},
+        evaluations=(Asked("lab", 4, 2, 16),),
+    ),
+}  # fmt: skip
+
+
+class Place:
+    """Where one arm of one seed works and what it leaves."""
+
+    def __init__(self, out: Path, spec: str, arm: str, seed: int) -> None:
+        self.name = f"{spec}_{arm}_seed{seed}"
+        self.out, self.spec, self.arm, self.seed = out, spec, arm, seed
+        self.work = out / "work" / self.name
+        self.curve = out / "results" / f"{self.name}.json"
+        self.log = out / "logs" / f"{self.name}.txt"
+        self.stop_at = out / "work" / f"{self.name}.stop"
+
+    def evaluation(self, asked: Asked) -> Path:
+        return self.out / "results" / f"{self.name}_on_{asked.problems}.json"
+
+    @property
+    def is_trained(self) -> bool:
+        return ARMS[self.arm].method == "none" or (self.curve.is_file() and (self.work / "model").is_dir())
+
+    @property
+    def is_evaluated(self) -> bool:
+        return all(self.evaluation(asked).is_file() for asked in SPECS[self.spec].evaluations)
+
+    def num_steps(self) -> int:
+        """Logged so far."""
+        metrics = self.work / "metrics.jsonl"
+        return metrics.read_bytes().count(b"\n") if metrics.is_file() else 0
+
+
+class Pair:
+    """Runs a few arms at once through training and evaluation until a deadline."""
+
+    def __init__(self, places: Sequence[Place], options: argparse.Namespace) -> None:
+        self.places = places
+        self.options = options
+        self.start = time.monotonic()
+        self.end = self.start + 60 * options.minutes
+        self.processes: dict[Place, subprocess.Popen[bytes]] = {}
+
+    def run(self) -> int:
+        """0 if every arm is trained and evaluated."""
+        training = [place for place in self.places if not place.is_trained]
+        for place in training:
+            place.stop_at.unlink(missing_ok=True)
+            self._start("train", place, attempt=0)
+            self._wait_for_first_step(place)
+        self._wait(training, self.end - 60 * self.options.evaluation_minutes, self._stop_together)
+        trained = [place for place in self.places if place.is_trained and not place.is_evaluated]
+        for place in trained:
+            self._start("evaluate", place, attempt=0)
+        self._wait(trained, self.end, self._kill)
+        return 0 if all(place.is_trained and place.is_evaluated for place in self.places) else 1
+
+    def _start(self, what: str, place: Place, attempt: int) -> None:
+        place.log.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "experiments.real_arm", what, place.spec, place.arm, str(place.seed)]
+        command += ["--out", str(place.out), "--model", self.options.model]
+        command += ["--data-dir", self.options.data_dir] if self.options.data_dir else []
+        number = self.places.index(place)
+        with place.log.open("ab") as file:
+            self.processes[place] = subprocess.Popen(
+                command, stdout=file, stderr=subprocess.STDOUT, env=environment(number, attempt),
+                start_new_session=True,
+            )  # fmt: skip
+        self._say(f"{what} {place.name}" + (" once more" if attempt else ""))
+
+    def _wait_for_first_step(self, place: Place) -> None:
+        """The next arm starts when this one is at work. One that fails on the way is tried once more."""
+        for attempt in (0, 1):
+            late = time.monotonic() + START_SECONDS
+            while time.monotonic() < late and self.processes[place].poll() is None and place.num_steps() == 0:
+                time.sleep(POLL_SECONDS)
+            if attempt == 0 and self.processes[place].poll() not in (None, 0) and place.num_steps() == 0:
+                self._start("train", place, attempt=1)
+            else:
+                return
+
+    def _wait(self, places: Sequence[Place], deadline: float, when_late: Callable[[Sequence[Place]], None]) -> None:
+        is_late = False
+        while running := [place for place in places if self.processes[place].poll() is None]:
+            if time.monotonic() > deadline and not is_late:
+                is_late = True
+                when_late(running)
+            time.sleep(POLL_SECONDS)
+        for place in places:
+            self._say(f"{place.name}: {place.num_steps()} steps, exit code {self.processes[place].returncode}")
+
+    def _stop_together(self, running: Sequence[Place]) -> None:
+        """All arms end after the same step: the one after the farthest step that any has reached."""
+        step = max(place.num_steps() for place in self.places) + 1
+        self._say(f"the time for training is over: stopping after step {step}")
+        for place in running:
+            place.stop_at.write_text(str(step))
+
+    def _kill(self, running: Sequence[Place]) -> None:
+        self._say("the time is over")
+        for place in running:
+            os.killpg(self.processes[place].pid, signal.SIGKILL)
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(f"{time.monotonic() - self.start:6.0f} s  {text}\n")
+        sys.stderr.flush()
+
+
+def environment(number: int, attempt: int) -> dict[str, str]:
+    """A port for each arm. The second attempt names rank and world itself, as a launcher would."""
+    env = {
+        **os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_USE_FLASHINFER_SAMPLER": "0", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(29511 + 7 * number + attempt),
+    }  # fmt: skip
+    return env if attempt == 0 else env | {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m experiments.real", description="Train and evaluate a few arms.")
+    add = parser.add_argument
+    add("--spec", choices=tuple(SPECS), default="qwen", help="default: %(default)s")
+    add("--arms", default="grpo,gtpo", help="with commas, run at the same time: base, sft, grpo, grpo-kl, gtpo, …")
+    add("--seed", type=int, default=1, help="default: %(default)s")
+    add("--model", default=None, help="folder or hub id (default: the spec's)")
+    add("--data-dir", default=None, help="folder of JSONL files to read problems from instead of the hub")
+    add("--out", type=Path, default=Path("runs/real"), help="default: %(default)s")
+    add("--minutes", type=float, default=24.0, help="in all, evaluation included (default: %(default)s)")
+    add("--evaluation-minutes", type=float, default=EVALUATION_MINUTES, help="of them (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    options.model = options.model or SPECS[options.spec].model
+    for arm in options.arms.split(","):
+        require_choice("arms", arm, tuple(ARMS))
+    places = [Place(options.out, options.spec, arm, options.seed) for arm in options.arms.split(",")]
+    return Pair(places, options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""One arm of the real model, in a process of its own: `train` or `evaluate`. Started by experiments.real."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from experiments.arms import ARMS
+from experiments.job import provenance, read_curve
+from experiments.real import SPECS, Asked, Place
+from gtpo.evaluation.evaluate import BATCH_SIZES, no_progress, sample_problems
+from gtpo.evaluation.metrics import measure
+from gtpo.evaluation.samples import read_samples
+from gtpo.evaluation.sampling import SamplingSettings
+from gtpo.problems import SYSTEM_PROMPT, load_problems
+
+VLLM_BATCH = 4096
+
+
+class StopTogether(TrainerCallback):
+    """Ends the training after the step that a file names, should there be one; the model is saved all the same."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.path.is_file() and state.global_step >= int(self.path.read_text() or 0) > 0:
+            control.should_training_stop = True
+
+
+def train_arm(place: Place, model: str, data_dir: str | None) -> int:
+    """Train by the recipe, as `gtpo train` does, and keep the curve."""
+    from gtpo.training.plan import make_plan
+    from gtpo.training.recipe import Setting
+    from gtpo.training.run import RunFolder
+    from gtpo.training.session import train
+
+    spec, arm = SPECS[place.spec], ARMS[place.arm]
+    shutil.rmtree(place.work, ignore_errors=True)
+    options: dict[str, Any] = {**spec.options, "method": arm.method, "model": model, "seed": place.seed}
+    options |= {} if arm.method == "sft" else spec.rl_options
+    options |= {**arm.options, "data_dir": data_dir, "output_dir": str(place.work)}
+    plan = make_plan(spec.recipe, {name: Setting(value, "experiment") for name, value in options.items()})
+    description = {"method": arm.method, "model": model, "problems": plan.options.problems, "seed": place.seed}
+    run = RunFolder.create(place.work, plan.settings, description)
+    if not train(plan, run, [StopTogether(place.stop_at)]):
+        return 130
+    summary = run.summary()
+    about = {"arm": place.arm, "seed": place.seed, **provenance(), "seconds": summary["seconds"]}
+    write_result(place.curve, {**about, "steps": summary["steps"], "curve": read_curve(place.work)})
+    return 0
+
+
+def evaluate_arm(place: Place, model: str, data_dir: str | None) -> int:
+    """Ask everything that has no result yet; of every metric the value of each problem is kept."""
+    spec = SPECS[place.spec]
+    source = model if ARMS[place.arm].method == "none" else str(place.work / "model")
+    engine = _engine(spec.engine, source, spec.engine_options)
+    batch_size = VLLM_BATCH if spec.engine == "vllm" else BATCH_SIZES[spec.engine]
+    for asked in spec.evaluations:
+        if not place.evaluation(asked).is_file():
+            write_result(place.evaluation(asked), _evaluate(engine, place, asked, data_dir, batch_size))
+    return 0
+
+
+def _evaluate(engine: Any, place: Place, asked: Asked, data_dir: str | None, batch_size: int) -> dict[str, Any]:
+    settings = SamplingSettings(
+        asked.num_samples, SPECS[place.spec].temperature, max_new_tokens=asked.max_new_tokens,
+        system_prompt=SYSTEM_PROMPT,
+    )  # fmt: skip
+    problems = load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)
+    path = place.work.parent / f"{place.name}_eval" / f"{asked.problems}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sample_problems(
+        engine, place.arm, asked.problems, problems, settings, path, batch_size=batch_size, progress=no_progress
+    )
+    measured = measure(read_samples(path), None, no_progress)
+    return {
+        "arm": place.arm,
+        "seed": place.seed,
+        "header": measured.header,
+        "values": {name: [float(f"{value:.4g}") for value in column] for name, column in measured.values.items()},
+    }
+
+
+def _engine(name: str, model: str, options: Any) -> Any:
+    if name == "vllm":
+        from gtpo.evaluation.vllm_engine import VLLMEngine
+
+        return VLLMEngine(model, **options)
+    from gtpo.evaluation.sampling import load_engine
+
+    return load_engine(name, model)
+
+
+def write_result(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    os.replace(partial, path)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m experiments.real_arm", description="One arm of the real model.")
+    parser.add_argument("what", choices=("train", "evaluate"))
+    parser.add_argument("spec", choices=tuple(SPECS))
+    parser.add_argument("arm", choices=tuple(ARMS))
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--data-dir", default=None)
+    options = parser.parse_args(arguments)
+    place = Place(options.out, options.spec, options.arm, options.seed)
+    work = train_arm if options.what == "train" else evaluate_arm
+    return work(place, options.model, options.data_dir)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""What the runs of the real model left: result files in experiments/data/real, and what can be said of them.
+
+<spec>_<arm>_seed<n>.json                a run: where it ran, and its curve
+<spec>_<arm>_seed<n>_on_<problems>.json  an evaluation: every metric of every problem
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.arms import ARMS
+from experiments.collect import DATA
+from experiments.job import CURVE
+from gtpo.evaluation.evaluate import Evaluation
+from gtpo.evaluation.layout import MISSING, markdown, paper_rows
+from gtpo.evaluation.metrics import Measurement
+from gtpo.reports.compare import Comparison, compare_runs, final, has_collapsed
+from gtpo.reports.evaluations import compare_evaluations
+from gtpo.reports.runs import Run
+
+REAL = DATA / "real"
+ORDER = ("gsm8k", "math500", "amc23", "aime24", "aime25")
+OPPONENTS = ("grpo", "grpo-kl", "sft", "base")
+METRICS = ("pass@1", "pass@4", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
+NONE = "Not run yet."
+
+Measured = dict[tuple[str, int, str], Measurement]
+
+
+def read_runs(folder: Path = REAL, spec: str = "qwen") -> list[Run]:
+    """Every trained run, as `gtpo compare` and the figures see one."""
+    found: list[Run] = []
+    for path in sorted(folder.glob(f"{spec}_*_seed*.json")):
+        if "_on_" not in path.stem:
+            content = json.loads(path.read_text())
+            names = {"step": "step", **CURVE}
+            columns = {names[name]: values for name, values in content["curve"].items()}
+            rows = [
+                {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+                for row in zip(*columns.values(), strict=True)
+            ]
+            found.append(Run(folder, path.stem, content["arm"], content["seed"], rows, {}, []))
+    return found
+
+
+def read_measurements(folder: Path = REAL, spec: str = "qwen") -> Measured:
+    """Every evaluation by arm, seed and problem set."""
+    found: Measured = {}
+    for path in sorted(folder.glob(f"{spec}_*_on_*.json")):
+        content = json.loads(path.read_text())
+        header, values = content["header"], {name: np.array(one) for name, one in content["values"].items()}
+        key = content["arm"], content["seed"], header["problems"]["name"]
+        found[key] = Measurement(ARMS[key[0]].title, key[2], header, values)
+    return found
+
+
+def over_seeds(measured: Mapping[Any, Measurement], arm: str, problems: str) -> Measurement | None:
+    """The mean over an arm's seeds of every value of every problem."""
+    ones = [one for (name, _, where), one in measured.items() if (name, where) == (arm, problems)]
+    if not ones:
+        return None
+    names = [name for name in ones[0].values if all(name in one.values for one in ones)]
+    values = {name: np.mean([one.values[name] for one in ones], axis=0) for name in names}
+    return Measurement(f"{ARMS[arm].title} ({len(ones)})", problems, ones[0].header, values)
+
+
+def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
+    """Every generated part about the real model."""
+    return {
+        "real-runs": _runs_table(runs) if runs else NONE,
+        "real-table-1": _table_1(measured) if measured else NONE,
+        "real-evaluations": _evaluations(measured) if measured else NONE,
+        "real-differences": _differences(measured) or NONE,
+        "real-seeds": _seeds(runs) or NONE,
+    }
+
+
+def arms_of(measured: Measured) -> list[str]:
+    return [arm for arm in ARMS if any(key[0] == arm for key in measured)]
+
+
+def sets_of(measured: Measured) -> list[str]:
+    return [name for name in ORDER if any(key[2] == name for key in measured)]
+
+
+def _runs_table(runs: Sequence[Run]) -> str:
+    ends = ("accuracy at the end, %", "format at the end, %", "entropy at the end")
+    rows = [["arm", "seed", "steps", *ends, "collapsed"]]
+    for run in runs:
+        accuracy, form, entropy = (final(run.series(name)) for name in ("accuracy", "format", "entropy"))
+        cells = [MISSING if end is None else f"{100 * end:.1f}" for end in (accuracy, form)]
+        cells.append(MISSING if entropy is None else f"{entropy:.3f}")
+        said = MISSING if accuracy is None else "yes" if has_collapsed(run) else "no"
+        rows.append([ARMS[run.method].title, str(run.seed), str(run.num_steps), *cells, said])
+    return markdown(rows)
+
+
+def _table_1(measured: Measured) -> str:
+    means = [over_seeds(measured, arm, name) for arm in arms_of(measured) for name in sets_of(measured)]
+    known = [one for one in means if one is not None]
+    if not any(one.problems in ("aime24", "aime25", "amc23") for one in known):
+        return NONE
+    return markdown(paper_rows(Evaluation(known, [])))
+
+
+def _evaluations(measured: Measured) -> str:
+    parts: list[str] = []
+    for name in sets_of(measured):
+        found = {arm: over_seeds(measured, arm, name) for arm in arms_of(measured)}
+        known = [one for one in found.values() if one is not None]
+        metrics = [metric for metric in METRICS if any(metric in one.values for one in known)]
+        rows = [[name, *(f"{metric}, %" for metric in metrics)]]
+        rows += [[one.model, *(_estimate(one, metric) for metric in metrics)] for one in known]
+        parts.append(f"{known[0].num_problems} problems, {_how(known[0])}\n\n{markdown(rows)}")
+    return "\n\n".join(parts)
+
+
+def _differences(measured: Measured) -> str:
+    rows = [["GTPO against", "", "GTPO", "other", "difference", "95 % interval over problems", "verdict"]]
+    for arm in OPPONENTS:
+        sides = [[one for key, one in measured.items() if key[0] == name] for name in ("gtpo", arm)]
+        shared = {one.problems for one in sides[0]} & {one.problems for one in sides[1]}
+        if shared:
+            found = compare_evaluations(*([one for one in side if one.problems in shared] for side in sides))
+            rows += [_difference_row(arm, one) for one in found if one.name.split()[-1] in METRICS]
+    return markdown(rows) if len(rows) > 1 else ""
+
+
+def _difference_row(arm: str, one: Comparison) -> list[str]:
+    first, second = f"{100 * one.first:.1f}", f"{100 * one.second:.1f}"
+    low, high = one.low or 0.0, one.high or 0.0
+    interval = f"{100 * low:+.1f} to {100 * high:+.1f}".replace("-", "−")
+    difference = f"{100 * one.difference:+.1f}".replace("-", "−")
+    return [ARMS[arm].title, one.name, first, second, difference, interval, f"**{one.verdict}**"]
+
+
+def _seeds(runs: Sequence[Run]) -> str:
+    rows = [["GTPO against", "", "GTPO", "other", "difference", "95 % interval over seeds", "verdict", "more seeds"]]
+    first = [run for run in runs if run.method == "gtpo"]
+    for arm in ("grpo", "grpo-kl"):
+        second = [run for run in runs if run.method == arm]
+        for one in compare_runs(first, second) if first and second else []:
+            cells = _difference_row(arm, one)
+            cells[5] = MISSING if one.low is None else cells[5]
+            rows.append([*cells, "" if one.more_seeds is None else str(one.more_seeds)])
+    return markdown(rows) if len(rows) > 1 else ""
+
+
+def _estimate(one: Measurement, metric: str) -> str:
+    if metric not in one.values:
+        return MISSING
+    found = one.estimates[metric]
+    return f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _how(one: Measurement) -> str:
+    asked = one.header["settings"]
+    return (
+        f"{asked['num_samples']} samples each at temperature {asked['temperature']:g}, at most "
+        f"{asked['max_new_tokens']} tokens; in brackets bootstrap 95 % intervals over problems; in parentheses seeds"
+    )

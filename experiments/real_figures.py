@@ -1,0 +1,63 @@
+"""The figures of the real model: the paper's figure 2, and pass@k and maj@k on each problem set."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from experiments.arms import ARMS
+from experiments.figures import COLORS, PANELS, figure_of, finish, mark_ln2
+from experiments.real_data import Measured, arms_of, over_seeds, sets_of
+from gtpo.reports.curves import moving_mean
+from gtpo.reports.runs import Run
+
+TITLE = "Qwen2.5-Coder-1.5B-Instruct on GSM8K"
+
+
+def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
+    """Accuracy, format and entropy over steps: the mean over seeds thick, every run thin."""
+    arms = [arm for arm in ARMS if any(run.method == arm and run.series("accuracy").values for run in runs)]
+    if not arms:
+        return False
+    figure, axes = figure_of(1, 3, (10.2, 3.3))
+    for axis, (name, title, scale) in zip(axes[0], PANELS, strict=True):
+        for arm in arms:
+            curves = [run.series(name) for run in runs if run.method == arm]
+            steps = curves[0].steps[: min(len(curve.steps) for curve in curves)]
+            rows = scale * np.array([moving_mean(curve.values)[: len(steps)] for curve in curves])
+            for row in rows if len(rows) > 1 else []:
+                axis.plot(steps, row, color=COLORS[arm], linewidth=0.8, alpha=0.5)
+            axis.plot(steps, rows.mean(0), color=COLORS[arm], linewidth=2, label=f"{ARMS[arm].title} ({len(rows)})")
+        axis.set_title(title)
+        axis.set_xlabel("step")
+    mark_ln2(axes[0][2])
+    finish(figure, axes[0][0], path, TITLE)
+    return True
+
+
+def draw_real_pass(measured: Measured, path: Path) -> bool:
+    """pass@k above, maj@k below, a column a problem set; bands are bootstrap 95 % intervals over problems."""
+    sets, arms = sets_of(measured), arms_of(measured)
+    if not sets:
+        return False
+    figure, axes = figure_of(2, len(sets), (1.2 + 2.4 * len(sets), 5.2))
+    for column, problems in enumerate(sets):
+        for row, kind in enumerate(("pass", "maj")):
+            axis = axes[row][column]
+            for arm in arms:
+                one = over_seeds(measured, arm, problems)
+                if one is None:
+                    continue
+                ks = sorted(int(name.partition("@")[2]) for name in one.values if name.startswith(f"{kind}@"))
+                found = [one.estimates[f"{kind}@{k}"] for k in ks]
+                low, high = ([100 * getattr(each, end) for each in found] for end in ("low", "high"))
+                values = [100 * each.value for each in found]
+                axis.plot(ks, values, "o-", color=COLORS[arm], markersize=4, label=one.model)
+                axis.fill_between(ks, low, high, color=COLORS[arm], alpha=0.12, linewidth=0)
+                axis.set_xscale("log", base=2)
+                axis.set_xticks(ks, [str(k) for k in ks])
+                axis.minorticks_off()
+            axis.set_title(f"{problems}: {kind}@k, %")
+        axes[1][column].set_xlabel("k")
+    finish(figure, axes[0][0], path, TITLE)
+    return True

@@ -1,0 +1,118 @@
+"""The generated parts of docs/results.md, in Markdown: `NAME` stands between <!-- NAME --> and <!-- /NAME -->."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from experiments.arms import ARMS
+from experiments.claims import (
+    COUNTS,
+    QUANTITIES,
+    QUESTIONS,
+    VERDICTS,
+    Question,
+    Records,
+    answer,
+    collapses,
+    of_arm,
+)
+from experiments.settings import SETTINGS
+from gtpo.errors import DataError
+from gtpo.evaluation.layout import markdown
+from gtpo.reports.compare import Comparison, has_collapsed
+
+NONE = "Not run yet."
+SUMMARY = ("accuracy", "greedy", "format", "entropy", "entropy-peak", "pass@8", "pass@32", "maj@32")
+
+
+def lab_tables(records: Records) -> dict[str, str]:
+    """Every generated part about the lab."""
+    settings = [name for name in SETTINGS if any(job.setting == name for job in records)]
+    parts = {"lab-runs": _join(_summary(records, setting) for setting in settings)}
+    for claim in range(1, 6):
+        asked = [question for question in QUESTIONS if question.claim == claim]
+        parts[f"lab-claim-{claim}"] = _join(_answers(asked, records, setting) for setting in settings)
+    num_answers = sum(answer(one, records, setting) is not None for one in QUESTIONS for setting in settings)
+    parts["lab-looks"] = (
+        f"{num_answers} comparisons are shown for the lab. Nothing corrects for their number: if no arm differed from "
+        f"any other, about {round(num_answers / 20)} of them would be called better or worse by chance."
+    )
+    return parts
+
+
+def insert(text: str, parts: Mapping[str, str]) -> str:
+    """The document with the generated parts in their places; every part must have one.
+
+    >>> insert("<!-- a -->old<!-- /a -->", {"a": "new"})
+    '<!-- a -->\\nnew\\n<!-- /a -->'
+    """
+    for name, part in parts.items():
+        places = re.compile(rf"(<!-- {re.escape(name)} -->).*?(<!-- /{re.escape(name)} -->)", re.DOTALL)
+        if not places.search(text):
+            raise DataError(f"The document has no place for {name}: write <!-- {name} --><!-- /{name} --> into it.")
+        text = places.sub(lambda found, part=part: f"{found[1]}\n{part}\n{found[2]}", text)
+    return text
+
+
+def _summary(records: Records, setting: str) -> str:
+    arms = [arm for arm in ARMS if of_arm(records, setting, arm)]
+    header = ["arm", "runs", *(_heading(name) for name in SUMMARY), "collapsed", "health: collapsing"]
+    return _titled(setting, [header, *([ARMS[arm].title, *_summary_cells(records, setting, arm)] for arm in arms)])
+
+
+def _summary_cells(records: Records, setting: str, arm: str) -> list[str]:
+    runs = of_arm(records, setting, arm)
+    cells = [str(len(runs))]
+    for name in SUMMARY:
+        values = [value for one in runs if (value := QUANTITIES[name].of(one)) is not None]
+        cells.append(_number(sum(values) / len(values), QUANTITIES[name].unit) if values else "–")
+    trained = [one for one in runs if len(one.curve["step"])]
+    fallen = collapses(trained, records, setting)
+    cells.append(f"{sum(fallen)}/{len(fallen)}" if fallen else "–")
+    watched = [one.to_run() for one in trained if "accuracy" in one.curve]
+    return [*cells, f"{sum(map(has_collapsed, watched))}/{len(watched)}" if watched else "–"]
+
+
+def _answers(questions: Sequence[Question], records: Records, setting: str) -> str:
+    found = [(one, answer(one, records, setting)) for one in questions]
+    header = ["", "against", "", "first", "second", "difference", "95 % interval", "runs", "verdict", "more seeds"]
+    rows = [_row(question, comparison) for question, comparison in found if comparison is not None]
+    return _titled(setting, [header, *rows]) if rows else ""
+
+
+def _row(question: Question, found: Comparison) -> list[str]:
+    unit = "%" if question.quantity in COUNTS else QUANTITIES[question.quantity].unit
+    interval = (
+        "–" if found.low is None or found.high is None
+        else f"{_number(found.low, unit, signed=True)} to {_number(found.high, unit, signed=True)}"
+    )  # fmt: skip
+    pairs = str(found.num_first) if found.is_paired else f"{found.num_first} / {found.num_second}"
+    verdict = plain_verdict(question.quantity, found) if question.claim == 4 else VERDICTS[found.verdict]
+    return [
+        ARMS[question.first].title, ARMS[question.second].title, found.name, _number(found.first, unit),
+        _number(found.second, unit), _number(found.difference, unit, signed=True), interval, pairs, f"**{verdict}**",
+        "" if found.more_seeds is None else str(found.more_seeds),
+    ]  # fmt: skip
+
+
+def plain_verdict(quantity: str, found: Comparison) -> str:
+    """Better, worse or not shown; of entropy, of which nobody knows how much is good, lower or higher."""
+    if quantity != "entropy":
+        return found.verdict
+    return {"better": "lower", "worse": "higher"}.get(found.verdict, found.verdict)
+
+
+def _number(value: float, unit: str, signed: bool = False) -> str:
+    scale, digits = (100, 1) if unit == "%" else (1, 3)
+    return f"{scale * value:{'+' if signed else ''}z.{digits}f}".replace("-", "−")
+
+
+def _heading(name: str) -> str:
+    return f"{QUANTITIES[name].title}, {QUANTITIES[name].unit}"
+
+
+def _titled(setting: str, rows: Sequence[Sequence[str]]) -> str:
+    return f"*{SETTINGS[setting].title}*\n\n{markdown(rows)}"
+
+
+def _join(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part) or NONE

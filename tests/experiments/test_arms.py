@@ -1,0 +1,88 @@
+"""An arm differs from GTPO, or from GRPO, in what it names and in nothing else."""
+
+import dataclasses
+
+import pytest
+from experiments.arms import ARMS, GROUPS, select_arms
+from experiments.settings import SETTINGS, train_options
+
+from gtpo.core.shaping import ShapingConfig
+from gtpo.training.plan import LAB_RECIPE, plan_from
+from gtpo.training.recipe import Setting as Option
+from gtpo.training.recipe import load_recipe
+
+KNOBS = [field.name for field in dataclasses.fields(ShapingConfig)]
+TRAINED = [name for name, arm in ARMS.items() if arm.method != "none"]
+EXPECTED = {
+    "gtpo": {},
+    "grpo-entropy": {"conflict_edges": "none"},
+    "grpo-conflicts": {"entropy_filter": "off", "entropy_penalty": 0.0},
+    "gamma-0": {"entropy_penalty": 0.0},
+    "gamma-0.001": {"entropy_penalty": 0.001},
+    "centred": {"entropy_penalty_center": True},
+    "threshold-0.7": {"entropy_threshold": 0.7},
+    "threshold-1.05": {"entropy_threshold": 1.05},
+    "threshold-2": {"entropy_threshold": 2.0},
+    "filter-off": {"entropy_filter": "off"},
+    "filter-all": {"entropy_filter": "all"},
+    "filter-negative": {"entropy_filter": "negative"},
+    "prefix": {"conflict_edges": "prefix"},
+    "suffix": {"conflict_edges": "suffix"},
+    "protect": {"conflict_positive_weight": 1.0},
+    "match-prefix": {"conflict_match": "prefix"},
+}
+
+
+def config(setting, arm):
+    """The checked configuration that `gtpo train` would train with."""
+    options = {name: Option(value, "test") for name, value in train_options(setting, arm).items()}
+    options["output_dir"] = Option("runs/nowhere", "test")
+    return plan_from({**load_recipe(LAB_RECIPE, ARMS[arm].method), **options}).config
+
+
+def values(made):
+    """Every option but names, hubs and lookups that are made anew each time."""
+    return {
+        field.name: getattr(made, field.name)
+        for field in dataclasses.fields(made)
+        if field.name not in ("output_dir", "logging_dir", "run_name", "accelerator_config", "deepspeed_plugin")
+    }
+
+
+@pytest.mark.parametrize("arm", EXPECTED)
+def test_an_arm_of_gtpo_differs_from_it_in_what_it_names(arm):
+    ours, full = values(config("comfortable", arm)), values(config("comfortable", "gtpo"))
+    assert {name: ours[name] for name in full if ours[name] != full[name]} == EXPECTED[arm]
+
+
+def test_every_arm_of_gtpo_is_expected_above():
+    assert {name for name, arm in ARMS.items() if arm.method == "gtpo"} == set(EXPECTED)
+
+
+def test_the_two_grpo_baselines_differ_in_the_kl_weight_alone():
+    plain, with_kl = values(config("comfortable", "grpo")), values(config("comfortable", "grpo-kl"))
+    assert {name for name in plain if plain[name] != with_kl[name]} == {"beta"}
+    assert (plain["beta"], with_kl["beta"]) == (0.0, 1e-6)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_grpo_and_gtpo_share_every_option_that_grpo_has(setting):
+    grpo, full = values(config(setting, "grpo")), values(config(setting, "gtpo"))
+    assert {name for name in grpo if grpo[name] != full[name]} == set()
+    assert set(full) - set(grpo) >= set(KNOBS)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("arm", TRAINED)
+def test_every_arm_is_accepted_in_every_setting(setting, arm):
+    where = SETTINGS[setting]
+    expected = (where.sft_options or where.options) if arm == "sft" else where.options
+    made = config(setting, arm)
+    assert {name: getattr(made, name) for name in expected if hasattr(made, name)}.items() <= expected.items()
+    assert made.max_steps == expected["max_steps"]
+
+
+def test_groups_name_known_arms_and_all_of_them():
+    assert set(select_arms("all")) == set(ARMS)
+    assert select_arms("main") == list(GROUPS["main"])
+    assert GROUPS["main"] == ("base", "grpo", "gtpo", "grpo-entropy", "grpo-conflicts")

@@ -1,0 +1,161 @@
+"""Numbers in the documents come from the data, by the arithmetic that `gtpo compare` promises."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from experiments.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, peak_entropy
+from experiments.collect import ABOUT, AFTER, Record, read_data, write_data
+from experiments.figures import ROOT, draw_curves, draw_effects, draw_pass, main, student_half_width, tables
+from experiments.jobs import Job
+from experiments.tables import insert, lab_tables
+
+from gtpo.errors import DataError
+
+
+def record(arm, seed, accuracy, entropy=0.3, setting="comfortable", num_steps=40):
+    after = dict.fromkeys(AFTER, accuracy) | {"entropy": entropy}
+    curve = {
+        "step": list(range(1, num_steps + 1)),
+        "accuracy": [accuracy] * num_steps,
+        "format": [0.9] * num_steps,
+        "entropy": [entropy] * num_steps,
+    }
+    about = dict.fromkeys(ABOUT, "1.0")
+    return Record(Job(setting, arm, seed), about, after, curve)
+
+
+def by_job(*records):
+    return {one.job: one for one in records}
+
+
+GTPO, GRPO = [0.80, 0.90, 0.85, 0.95], [0.78, 0.86, 0.84, 0.92]
+
+
+@pytest.fixture
+def records():
+    return by_job(
+        *(record("gtpo", seed, value, 0.1) for seed, value in enumerate(GTPO)),
+        *(record("grpo", seed, value) for seed, value in enumerate(GRPO)),
+        record("grpo", 9, 0.10),  # a seed that the other arm lacks
+    )
+
+
+def test_a_difference_is_taken_seed_by_seed(records):
+    found = answer(Question(1, "gtpo", "grpo", "accuracy"), records, "comfortable")
+    pairs = [0.02, 0.04, 0.01, 0.03]
+    assert found.difference == pytest.approx(0.025)
+    assert found.is_paired
+    assert (found.num_first, found.num_second) == (4, 4)
+    error = statistics.stdev(pairs) / 2
+    # Student's interval with 3 degrees of freedom is 0.025 ± 3.182 standard errors; the bootstrap comes close to it
+    assert found.low == pytest.approx(0.025 - 3.182 * error, abs=0.25 * 3.182 * error)
+    assert found.high == pytest.approx(0.025 + 3.182 * error, abs=0.25 * 3.182 * error)
+    assert found.verdict == "better"
+
+
+def test_lower_entropy_is_no_loss_and_a_missing_arm_no_answer(records):
+    question = Question(3, "gtpo", "grpo", "entropy-peak")
+    assert answer(question, records, "comfortable").difference == pytest.approx(-0.2)
+    assert answer(Question(1, "gtpo", "sft", "accuracy"), records, "comfortable") is None
+    assert answer(Question(1, "gtpo", "grpo", "accuracy"), records, "smoke") is None
+
+
+def test_a_run_has_collapsed_below_half_of_the_untrained_accuracy():
+    runs = [*(record("grpo", seed, 0.19) for seed in range(4)), *(record("gtpo", seed, 0.21) for seed in range(4))]
+    question = Question(3, "gtpo", "grpo", COLLAPSED)
+    assert answer(question, by_job(*runs), "comfortable") is None  # nobody knows where it began
+    found = answer(question, by_job(*runs, record("base", 1, 0.4, num_steps=0)), "comfortable")
+    assert (found.first, found.second, found.verdict) == (0.0, 1.0, "better")
+    fewer = answer(question, by_job(*runs[1:-1], record("base", 1, 0.4, num_steps=0)), "comfortable")
+    assert fewer.verdict == "not shown"  # 3 of 3 against 0 of 3: p = 0.1
+
+
+def test_health_judges_the_last_step_of_training():
+    def fallen(arm, seed):
+        one = record(arm, seed, 0.8)
+        return Record(one.job, one.about, one.after, {**one.curve, "accuracy": [0.8] * 20 + [0.1] * 20})
+
+    records = by_job(*(fallen("grpo", seed) for seed in range(4)), *(record("gtpo", seed, 0.8) for seed in range(4)))
+    found = answer(Question(3, "gtpo", "grpo", HEALTH), records, "comfortable")
+    assert (found.first, found.second, found.verdict) == (0.0, 1.0, "better")
+
+
+def test_the_peak_of_entropy_is_no_single_step():
+    one = record("grpo", 1, 0.5)
+    spiked = Record(one.job, one.about, one.after, {**one.curve, "entropy": [0.2] * 20 + [1.2] + [0.2] * 19})
+    assert peak_entropy(spiked) == pytest.approx(0.4)  # 1.2 and four times 0.2
+
+
+def test_data_comes_back_as_it_was_written(records, tmp_path):
+    write_data(records.values(), tmp_path)
+    again = read_data(tmp_path)
+    assert again == dict(sorted(records.items()))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    write_data(again.values(), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_band_is_students_interval():
+    rows = np.array([[0.8], [0.9], [0.85], [0.95]])
+    expected = 3.182 * statistics.stdev([0.8, 0.9, 0.85, 0.95]) / math.sqrt(4)
+    assert student_half_width(rows)[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_tables_state_every_answer_and_how_many_there_are(records):
+    parts = lab_tables(records)
+    row = next(line for line in parts["lab-claim-1"].splitlines() if line.startswith("| GTPO | GRPO | accuracy, held"))
+    assert "| 87.5 | 85.0 | +2.5 |" in row
+    assert "**holds**" in row
+    assert parts["lab-claim-5"].count("| GTPO | GRPO |") == 3
+    num_rows = sum(parts[f"lab-claim-{claim}"].count("**") // 2 for claim in range(1, 6))
+    assert parts["lab-looks"].startswith(f"{num_rows} comparisons")
+
+
+def test_a_worse_arm_is_said_to_be_worse(records):
+    swapped = by_job(*(record(
+        {"gtpo": "grpo", "grpo": "gtpo"}[one.job.arm], one.job.seed, one.after["accuracy"]) for one in records.values()
+    ))  # fmt: skip
+    assert "**does not hold**" in lab_tables(swapped)["lab-claim-1"]
+
+
+def test_without_data_the_documents_say_so():
+    assert lab_tables({})["lab-claim-1"] == "Not run yet."
+
+
+def test_a_part_without_a_place_is_an_error():
+    with pytest.raises(DataError, match="no place for lab-runs"):
+        insert("nothing here", {"lab-runs": "x"})
+
+
+def test_figures_and_tables_are_drawn_by_one_command(records, tmp_path):
+    write_data(records.values(), tmp_path / "data")
+    document = tmp_path / "results.md"
+    document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in tables()))
+    arguments = ["--data", str(tmp_path / "data"), "--figures", str(tmp_path / "f"), "--document", str(document)]
+    assert main(arguments) == 0
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
+    kinds, endings = ("curves", "pass", "effects"), ("svg", "png")
+    assert {f"lab_{kind}_comfortable.{ending}" for kind in kinds for ending in endings} == set(drawn)
+    assert b"GRPO (5)" in drawn["lab_curves_comfortable.svg"]
+    text = document.read_text()
+    main(arguments)
+    assert document.read_text() == text
+    again = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir() if path.suffix == ".svg"}
+    assert again == {name: content for name, content in drawn.items() if name.endswith(".svg")}
+
+
+@pytest.mark.parametrize("draw", [draw_curves, draw_pass, draw_effects])
+def test_nothing_is_drawn_from_nothing(draw, tmp_path):
+    assert not draw({}, "comfortable", tmp_path / "figure")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_tables_of_the_document_are_those_of_the_committed_data():
+    text = (ROOT / "docs" / "results.md").read_text()
+    assert insert(text, tables()) == text
+
+
+def test_questions_are_asked_once():
+    assert len(set(QUESTIONS)) == len(QUESTIONS)

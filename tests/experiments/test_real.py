@@ -1,0 +1,123 @@
+"""The real model's experiment runs end to end on the lab, stops its arms together, and goes on where it stopped."""
+
+import argparse
+import json
+import types
+
+import numpy as np
+import pytest
+from experiments.arms import ARMS
+from experiments.collect import main as collect
+from experiments.figures import main as draw
+from experiments.figures import tables
+from experiments.real import SPECS, Pair, Place
+from experiments.real_arm import StopTogether, evaluate_arm, train_arm
+from experiments.real_data import over_seeds, read_measurements, read_runs, real_tables
+
+from gtpo.training.plan import make_plan
+from gtpo.training.recipe import Setting
+
+
+@pytest.mark.parametrize("arm", ["grpo", "grpo-kl", "gtpo", "sft"])
+def test_the_recipe_takes_the_options_of_every_arm(arm):
+    spec = SPECS["qwen"]
+    options = {**spec.options, **({} if arm == "sft" else spec.rl_options), **ARMS[arm].options}
+    options |= {"method": ARMS[arm].method, "use_cpu": True, "output_dir": "runs/nowhere"}
+    config = make_plan(spec.recipe, {name: Setting(value, "test") for name, value in options.items()}).config
+    batch = config.per_device_train_batch_size * config.gradient_accumulation_steps
+    assert (batch, config.max_steps) == (256, 100)  # 32 prompts × 8
+    if arm != "sft":
+        assert (config.num_generations, config.max_completion_length, config.temperature) == (8, 300, 1.0)
+        assert config.learning_rate == 2e-6
+
+
+def test_an_arm_is_trained_and_evaluated_and_its_results_read_back(tmp_path):
+    place = Place(tmp_path, "dry", "gtpo", 5)
+    place.stop_at.parent.mkdir(parents=True)
+    place.stop_at.write_text("2")
+    assert not place.is_trained
+    assert train_arm(place, "lab", None) == 0
+    assert place.is_trained
+    assert json.loads(place.curve.read_text())["steps"] == 2  # of three: the file said so
+    assert evaluate_arm(place, "lab", None) == 0
+    assert place.is_evaluated
+    (run,) = read_runs(tmp_path / "results", "dry")
+    assert (run.method, run.seed, run.num_steps) == ("gtpo", 5, 2)
+    ((key, measured),) = read_measurements(tmp_path / "results", "dry").items()
+    assert key == ("gtpo", 5, "lab")
+    assert measured.num_problems == 4
+    assert {"pass@1", "pass@2", "maj@2", "format_rate"} <= set(measured.values)
+
+
+def test_what_has_a_result_is_not_asked_again(tmp_path):
+    place = Place(tmp_path, "dry", "base", 1)
+    path = place.evaluation(SPECS["dry"].evaluations[0])
+    path.parent.mkdir(parents=True)
+    path.write_text("kept")
+    assert evaluate_arm(place, "lab", None) == 0
+    assert path.read_text() == "kept"
+
+
+def test_arms_stop_after_the_step_that_the_file_names_and_not_before(tmp_path):
+    callback = StopTogether(tmp_path / "stop")
+    stopped = []
+    for step in (1, 2, 3):
+        control = types.SimpleNamespace(should_training_stop=False)
+        callback.on_step_end(None, types.SimpleNamespace(global_step=step), control)
+        stopped.append(control.should_training_stop)
+        if step == 1:
+            (tmp_path / "stop").write_text("3")
+    assert stopped == [False, False, True]
+
+
+def test_late_arms_are_told_to_stop_after_the_farthest_step_of_any(tmp_path):
+    places = [Place(tmp_path, "dry", arm, 1) for arm in ("grpo", "gtpo")]
+    for place, num_steps in zip(places, (7, 5), strict=True):
+        place.work.mkdir(parents=True)
+        (place.work / "metrics.jsonl").write_text('{"step": 1}\n' * num_steps)
+    Pair(places, argparse.Namespace(minutes=1.0))._stop_together(places)
+    assert [place.stop_at.read_text() for place in places] == ["8", "8"]
+
+
+def made_up(folder, arm, seed, right, problems="gsm8k"):
+    """An evaluation in which the first `right` of eight problems are solved."""
+    solved = [1.0] * right + [0.0] * (8 - right)
+    settings = {"num_samples": 32, "temperature": 0.9, "max_new_tokens": 400}
+    header = {"problems": {"name": problems, "sha256": "x", "count": 8}, "settings": settings}
+    names = ("pass@1", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
+    content = {"arm": arm, "seed": seed, "header": header, "values": dict.fromkeys(names, solved)}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"qwen_{arm}_seed{seed}_on_{problems}.json").write_text(json.dumps(content))
+    curve = {"step": [1, 2], "accuracy": [0.1, 0.5], "format": [0.2, 0.9], "entropy": [0.3, 0.2]}
+    (folder / f"qwen_{arm}_seed{seed}.json").write_text(json.dumps({"arm": arm, "seed": seed, "curve": curve}))
+
+
+def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(tmp_path):
+    for seed, right in ((1, 4), (2, 6)):
+        made_up(tmp_path, "gtpo", seed, right)
+    made_up(tmp_path, "grpo", 1, 1)
+    measured = read_measurements(tmp_path)
+    mean = over_seeds(measured, "gtpo", "gsm8k")
+    assert np.array_equal(mean.values["pass@1"], [1, 1, 1, 1, 0.5, 0.5, 0, 0])
+    parts = real_tables(read_runs(tmp_path), measured)
+    row = next(line for line in parts["real-differences"].splitlines() if "gsm8k pass@1 " in line)
+    assert "| GRPO | gsm8k pass@1 | 62.5 | 12.5 | +50.0 |" in row
+    assert "**better**" in row
+    assert parts["real-table-1"] == "Not run yet."  # nothing of AIME and AMC
+    made_up(tmp_path, "grpo", 1, 2, "amc23")
+    assert "| GRPO (1) |" in real_tables([], read_measurements(tmp_path))["real-table-1"]
+
+
+def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
+    made_up(tmp_path / "out" / "results", "gtpo", 1, 5)
+    made_up(tmp_path / "out" / "results", "grpo", 1, 4)
+    data = tmp_path / "data"
+    assert collect([str(tmp_path / "out"), "--data", str(data)]) == 0
+    assert sorted(path.name for path in (data / "real").iterdir()) == [
+        f"qwen_{arm}_seed1{ending}" for arm in ("grpo", "gtpo") for ending in (".json", "_on_gsm8k.json")
+    ]
+    document = tmp_path / "results.md"
+    document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in tables(data)))
+    draw(["--data", str(data), "--figures", str(tmp_path / "f"), "--document", str(document)])
+    assert {path.stem for path in (tmp_path / "f").iterdir()} == {"real_curves", "real_pass"}
+    assert "| GTPO | 1 | 2 |" in document.read_text()
