@@ -68,14 +68,14 @@ def difference(one, other):
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
 def test_in_bf16_entropy_and_gradient_stay_near_those_in_fp32(lora, tiny_model, tmp_path):
-    """Bounds: 0.05 nats on the mean entropy of about 1.7, 10 % on the gradient. No filter: it is a threshold."""
+    """Bounds: 0.05 nats on the mean entropy of about 1.7, 20 % on the gradient. No filter: it is a threshold."""
     adapter = {"peft_config": LoraConfig(**LORA, init_lora_weights=False)} if lora else {}
     exact, exact_log, _ = one_step(tiny_model, tmp_path / "a", bf16=False, entropy_filter="off", **adapter)
     rounded, rounded_log, trainer = one_step(tiny_model, tmp_path / "b", entropy_filter="off", **adapter)
     assert trainer.args.bf16
     assert abs(rounded_log["gtpo/entropy_mean"] - exact_log["gtpo/entropy_mean"]) < 0.05
     assert rounded_log["gtpo/frac_conflict"] == exact_log["gtpo/frac_conflict"] > 0
-    assert 0 < difference(rounded, exact) < 0.1
+    assert 0 < difference(rounded, exact) < 0.2
 
 
 def test_several_steps_in_bf16_stay_finite(tiny_model, tmp_path):
