@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from experiments.job import run_job, train_arguments
 from experiments.figures import ROOT
+from experiments.job import run_job, train_arguments
 from experiments.jobs import Folder, Job, make_jobs, parse_seeds
 from experiments.run import Runner
 
