@@ -38,7 +38,7 @@ PASS_ARMS = ("gtpo", "grpo", "grpo-entropy", "grpo-conflicts", "sft", "base")
 PANELS = (
     ("accuracy", "Training accuracy, %", 100), ("format", "Complete format, %", 100), ("entropy", "Entropy, nats", 1),
 )  # fmt: skip
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans", "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
     "axes.edgecolor": "#9aa0aa", "axes.labelcolor": "#30343c", "xtick.color": "#4a505a", "ytick.color": "#4a505a",
     "axes.grid": True, "grid.color": "#e6e8ec", "grid.linewidth": 0.8, "axes.axisbelow": True,
