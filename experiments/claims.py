@@ -105,7 +105,8 @@ def answer(question: Question, records: Records, setting: str) -> Comparison | N
     if not all(sides):
         return None
     if question.quantity == HEALTH:
-        found = compare_runs(*([record.to_run() for record in side] for side in sides))[-1]
+        first, second = ([record.to_run() for record in side] for side in sides)
+        found = compare_runs(first, second)[-1]
         return dataclasses.replace(found, name=HEALTH)
     if question.quantity == COLLAPSED:
         return _compare_collapses(*(collapses(side, records, setting) for side in sides))

@@ -38,7 +38,7 @@ PASS_ARMS = ("gtpo", "grpo", "grpo-entropy", "grpo-conflicts", "sft", "base")
 PANELS = (
     ("accuracy", "Training accuracy, %", 100), ("format", "Complete format, %", 100), ("entropy", "Entropy, nats", 1),
 )  # fmt: skip
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans", "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
     "axes.edgecolor": "#9aa0aa", "axes.labelcolor": "#30343c", "xtick.color": "#4a505a", "ytick.color": "#4a505a",
     "axes.grid": True, "grid.color": "#e6e8ec", "grid.linewidth": 0.8, "axes.axisbelow": True,
@@ -151,7 +151,8 @@ def figure_of(num_rows: int, num_columns: int, size: tuple[float, float], **opti
 
 def finish(figure: Any, first: Any, path: Path, title: str) -> None:
     handles, labels = first.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
+    ncols = min(len(labels), int(figure.get_figwidth() // 2.5))
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color="#4a505a")
     path.parent.mkdir(parents=True, exist_ok=True)
     for ending, metadata in ((".svg", {"Date": None}), (".png", None)):

@@ -12,7 +12,7 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ class Folder:
         return self.path / "logs" / f"{job.name}.txt"
 
     @contextlib.contextmanager
-    def lock(self, job: Job) -> Iterator[None]:
+    def lock(self, job: Job) -> Generator[None]:
         """Held while a job is at work: a killed runner's jobs may live on when the next runner starts."""
         path = self.path / "work" / f"{job.name}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -100,7 +100,9 @@ class Place:
 
     @property
     def is_trained(self) -> bool:
-        return ARMS[self.arm].method == "none" or (self.curve.is_file() and (self.work / "model").is_dir())
+        """Nothing is left to train: there is nothing to, or its weights are there or no longer needed."""
+        has_weights = (self.work / "model").is_dir() or self.is_evaluated
+        return ARMS[self.arm].method == "none" or (self.curve.is_file() and has_weights)
 
     @property
     def is_evaluated(self) -> bool:

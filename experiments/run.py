@@ -43,7 +43,8 @@ class Runner:
                 job = waiting.pop(0)
                 self.running[job] = self._start(job)
             for job in self._ended():
-                state = "done" if self.folder.is_done(job) else "FAILED, see " + str(self.folder.log(job))
+                state = "stopped" if self.is_stopping else f"FAILED, see {self.folder.log(job)}"
+                state = "done" if self.folder.is_done(job) else state
                 num_over = total - len(waiting) - len(self.running)
                 self._say(f"{time.monotonic() - start:6.0f} s  {num_over}/{total}  {job.name}: {state}")
             if self.deadline is not None and time.monotonic() > self.deadline and not self.is_stopping:

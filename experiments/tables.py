@@ -21,6 +21,8 @@ from gtpo.evaluation.layout import markdown
 from gtpo.reports.compare import Comparison, has_collapsed
 
 NONE = "Not run yet."
+FIGURES = {1: "curves", 4: "effects", 5: "pass"}
+"""The figure that goes with the table of a claim."""
 SUMMARY = ("accuracy", "greedy", "format", "entropy", "entropy-peak", "pass@8", "pass@32", "maj@32")
 
 
@@ -73,10 +75,13 @@ def _summary_cells(records: Records, setting: str, arm: str) -> list[str]:
 
 
 def _answers(questions: Sequence[Question], records: Records, setting: str) -> str:
+    """The table of a claim in a setting, below the figure that shows it."""
     found = [(one, answer(one, records, setting)) for one in questions]
     header = ["", "against", "", "first", "second", "difference", "95 % interval", "runs", "verdict", "more seeds"]
     rows = [_row(question, comparison) for question, comparison in found if comparison is not None]
-    return _titled(setting, [header, *rows]) if rows else ""
+    kind = FIGURES.get(questions[0].claim)
+    figure = f"![{SETTINGS[setting].title}](figures/lab_{kind}_{setting}.svg)\n\n" if kind else ""
+    return figure + _titled(setting, [header, *rows]) if rows else ""
 
 
 def _row(question: Question, found: Comparison) -> list[str]:
