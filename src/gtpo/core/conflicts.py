@@ -18,8 +18,10 @@ from gtpo.errors import DataError, require_choice
 Edges = Literal["both", "prefix", "suffix", "none"]
 Match = Literal["position", "prefix"]
 
+_DIRECTIONS = {"both": (1, -1), "prefix": (1,), "suffix": (-1,), "none": ()}
+
 _FIRST_BLOCK = 64
-"""Tokens compared in the first block; each next block is twice as wide."""
+"""Tokens compared in the first block; each next block is eight times as wide."""
 
 _MAX_COMPARISONS = 2**22
 """Token comparisons held at once: bounds the working set (about 20 bytes each) however large a group is."""
@@ -74,57 +76,71 @@ def conflict_runs(
     require_choice("conflict_match", match, get_args(Match))
     inside = _completion(completion_mask)
     require_shapes((completion_ids, inside), (advantages, group_ids))
-    position = torch.arange(inside.shape[1], device=inside.device)
-    length = inside.sum(1, keepdim=True)  # (B, 1)
+    length = inside.sum(1)
     pairs = opposite_pairs(advantage_sign(advantages, valid), group_ids)
-
+    run = _run_lengths(completion_ids, length, pairs, _DIRECTIONS[edges], match).unsqueeze(-1)  # (directions, B, 1)
+    position = torch.arange(inside.shape[1], device=inside.device)
     prefix = suffix = torch.zeros_like(inside)
     if edges in ("both", "prefix"):
-        prefix = inside & (position < _run_length(completion_ids, inside, pairs, match))
+        prefix = inside & (position < run[0])
     if edges in ("both", "suffix"):
-        from_end = (length - 1 - position).clamp(min=0)
-        run = _run_length(completion_ids.gather(1, from_end), inside, pairs, match)
-        suffix = inside & (position >= length - run)
+        suffix = inside & (position >= length.unsqueeze(1) - run[-1])
     return prefix, suffix
 
 
 def opposite_pairs(sign: RowFloats, group_ids: RowInts) -> Int[Tensor, "2 P"]:
-    """Every pair (good, bad) of completions of one group, as row numbers.
+    """Every pair of completions of one group whose signs differ, as row numbers. Work grows as B × the largest G.
 
     >>> opposite_pairs(torch.tensor([1.0, -1.0, 0.0, 1.0]), torch.tensor([0, 0, 0, 0]))
-    tensor([[0, 3],
-            [1, 1]])
+    tensor([[0, 1],
+            [1, 3]])
     """
-    good = (sign > 0).nonzero().squeeze(1)
-    bad = (sign < 0).nonzero().squeeze(1)
-    same_group = group_ids[good].unsqueeze(1) == group_ids[bad]
-    which_good, which_bad = same_group.nonzero().unbind(1)
-    return torch.stack([good[which_good], bad[which_bad]])
+    if not len(sign):
+        return group_ids.new_zeros(2, 0, dtype=torch.int64)
+    order = group_ids.argsort(stable=True)
+    group, sign = group_ids[order], sign[order]
+    largest = torch.unique_consecutive(group, return_counts=True)[1].max()
+    row = torch.arange(len(order), device=order.device).unsqueeze(1)
+    other = row + torch.arange(1, int(largest), device=order.device)  # (B, G - 1): the rows behind it
+    near = other.clamp(max=len(order) - 1)
+    is_pair = (other == near) & (group[near] == group.unsqueeze(1)) & (sign[near] * sign.unsqueeze(1) < 0)
+    one, step = is_pair.nonzero().unbind(1)
+    return order[torch.stack([one, one + step + 1])]
 
 
-def _run_length(
-    aligned_ids: TokenIds, inside: TokenBools, pairs: Int[Tensor, "2 P"], match: Match
-) -> Int[Tensor, "B 1"]:
-    """How many tokens from position 0 on are conflicts, for rows aligned so that the run starts at 0."""
-    num_rows, num_tokens = aligned_ids.shape
-    run = torch.zeros(num_rows, dtype=torch.int64, device=inside.device)
+def _run_lengths(
+    completion_ids: TokenIds, length: RowInts, pairs: Int[Tensor, "2 P"], directions: tuple[int, ...], match: Match
+) -> Int[Tensor, "D B"]:
+    """How many tokens are conflicts before the first that is not: read forwards (1), from the last one back (-1)."""
+    num_rows, num_tokens = completion_ids.shape
+    # A reading is a completion in one direction; readings of one direction are compared with each other.
+    row = torch.arange(num_rows, device=length.device).repeat(len(directions)).unsqueeze(1)
+    direction = length.new_tensor(directions).repeat_interleave(num_rows).unsqueeze(1)
+    first = torch.where(direction > 0, 0, length[row] - 1)
+    pairs = torch.cat([pairs + number * num_rows for number in range(len(directions))] or [pairs[:, :0]], dim=1)
+    run = length.new_zeros(len(row))
     start, width = 0, _FIRST_BLOCK
     while start < num_tokens and pairs.shape[1]:
         stop = min(num_tokens, start + max(1, min(width, _MAX_COMPARISONS // pairs.shape[1])))
-        block, within, (good, bad) = aligned_ids[:, start:stop], inside[:, start:stop], pairs
-        same = (block[good] == block[bad]) & within[good] & within[bad]  # (P, block)
+        step = torch.arange(start, stop, device=length.device)
+        block = completion_ids[row, (first + direction * step).clamp(0, num_tokens - 1)]
+        one, other = pairs
+        same = (block[one] == block[other]) & (
+            step < torch.minimum(length[row[one]], length[row[other]])
+        )  # (P, block)
         if match == "position":
-            hit = torch.zeros_like(within).index_add_(0, good, same).index_add_(0, bad, same)  # on booleans, + is or
+            hit = torch.zeros_like(block, dtype=torch.bool)
+            hit.index_add_(0, one, same).index_add_(0, other, same)  # on booleans, + is or
             run += torch.where(run == start, _leading(hit), 0)
             unbroken = run == stop
-            goes_on = unbroken[good] | unbroken[bad]  # a row whose run is over may still hit another's
+            goes_on = unbroken[one] | unbroken[other]  # a run that is over may still go on in another reading
         else:
             shared = start + _leading(same)
-            run.scatter_reduce_(0, good, shared, "amax").scatter_reduce_(0, bad, shared, "amax")
+            run.scatter_reduce_(0, one, shared, "amax").scatter_reduce_(0, other, shared, "amax")
             goes_on = shared == stop
         pairs = pairs[:, goes_on]
-        start, width = stop, 2 * width
-    return run.unsqueeze(1)
+        start, width = stop, 8 * width
+    return run.view(len(directions), num_rows)
 
 
 def _leading(flags: TokenBools) -> Int[Tensor, " B"]:
