@@ -46,7 +46,10 @@ def read_settings(config: Nested) -> Settings:
         initial_entropy is None or 0 <= initial_entropy < math.inf,
         "algorithm.gtpo.initial_entropy", initial_entropy, "null or a finite number ≥ 0",
     )  # fmt: skip
-    return Settings(ShapingConfig(**given), initial_entropy, num_prompts)
+    knobs: dict[str, Any] = {
+        name: float(value) if isinstance(DEFAULTS[name], float) else value for name, value in given.items()
+    }
+    return Settings(ShapingConfig(**knobs), initial_entropy, num_prompts)
 
 
 def _check_type(name: str, value: object) -> None:
