@@ -1,9 +1,11 @@
 """For tests only: what stock verl lacks to run `main_ppo` on a machine without a GPU, through verl's own registries.
 
-A platform "cpu" and a rollout "hf_cpu" (transformers' generate in a Ray actor, weights pushed after every update).
-Loaded in every process by VERL_USE_EXTERNAL_MODULES. The environment it needs is ENVIRONMENT, the options OPTIONS.
+A platform "cpu" and a rollout "hf_cpu": transformers' generate in a Ray actor, with weights pushed after every update
+and every sample written to the file HF_CPU_SAMPLES. Loaded in every process by VERL_USE_EXTERNAL_MODULES.
 """
 
+import json
+import os
 import types
 from contextlib import contextmanager
 
@@ -99,11 +101,11 @@ class CPUPlatform(PlatformBase):
 class Server:
     """Samples one completion at a time, with the log-probs it sampled them by."""
 
-    def __init__(self, path):
+    def __init__(self, path, max_tokens):
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-        self.step = 0
+        self.max_tokens, self.step = max_tokens, 0
 
     async def load(self, weights, step):
         self.model.load_state_dict(weights)
@@ -119,11 +121,13 @@ class Server:
                 do_sample=True,
                 top_k=0,
                 temperature=temperature,
-                max_new_tokens=int(sampling_params.get("max_tokens") or sampling_params["max_new_tokens"]),
+                max_new_tokens=self.max_tokens,
                 output_logits=True,
                 return_dict_in_generate=True,
             )
         tokens = sampled.sequences[0, ids.shape[1] :].tolist()
+        with open(os.environ["HF_CPU_SAMPLES"], "a") as file:
+            file.write(json.dumps({"step": self.step, "prompt": list(prompt_ids), "tokens": tokens}) + "\n")
         log_probs = [(logits[0] / temperature).log_softmax(-1) for logits in sampled.logits]
         return TokenOutput(
             token_ids=tokens,
@@ -146,9 +150,8 @@ class Replica(RolloutReplica):
         try:
             server = ray.get_actor(SERVER)
         except ValueError:
-            server = (
-                ray.remote(Server).options(name=SERVER, num_cpus=0, max_concurrency=8).remote(self.model_config.path)
-            )
+            remote = ray.remote(Server).options(name=SERVER, num_cpus=0, max_concurrency=8)
+            server = remote.remote(self.model_config.path, self.config.response_length)
         await server.nothing.remote()
         self.servers, self._server_handle, self._server_address = [server], server, "hf_cpu:0"
 

@@ -2,7 +2,7 @@
 
 Everything is verl's but the device and the sampler (cpu_backend.py): Hydra, Ray, TransferQueue, agent loop, reward
 loop, FSDP2 workers over gloo, weight sync, checkpoints, logger. What the actor was given in the first step is worked
-out again here from the rollouts that verl dumped, the initial weights and the oracle.
+out again here from the samples, the initial weights and the oracle.
 """
 
 import json
@@ -22,15 +22,12 @@ from integrations.verl.stored import COMMAND
 from oracle import paper
 
 TESTS = Path(__file__).parents[2]
-GROUP_SIZE = 4
-MAX_TOKENS = 10
 TEMPERATURE = 0.8
-ENDINGS = {1, *range(3, 15)}  # the tiny model's end-of-sequence tokens
 FP32 = "{param_dtype:fp32,reduce_dtype:fp32,buffer_dtype:fp32}"
 OPTIONS = [
     "data.train_batch_size=4",
     "data.max_prompt_length=16",
-    f"data.max_response_length={MAX_TOKENS}",
+    "data.max_response_length=10",
     "actor_rollout_ref.actor.ppo_mini_batch_size=4",
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
     "actor_rollout_ref.actor.optim.lr=1e-3",
@@ -105,11 +102,11 @@ def main_ppo(folder, model, num_workers, steps, *more):
         f"+ray_kwargs.ray_init._temp_dir={ray_folder}",
         f"trainer.total_training_steps={steps}",
         f"trainer.default_local_dir={folder}/checkpoints",
-        f"trainer.rollout_data_dir={folder}/rollouts",
         f"hydra.run.dir={folder}/hydra",
         *more,
     ]
-    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(TESTS), "VERL_FILE_LOGGER_PATH": str(log)}
+    files = {"VERL_FILE_LOGGER_PATH": str(log), "HF_CPU_SAMPLES": str(folder / "samples.jsonl")}
+    environment = {**os.environ, **ENVIRONMENT, **files, "PYTHONPATH": str(TESTS)}
     del environment["CUDA_VISIBLE_DEVICES"]  # Ray takes its word for how many devices there are
     try:
         done = subprocess.run(
@@ -125,28 +122,26 @@ def main_ppo(folder, model, num_workers, steps, *more):
 def first_step(folder, model):
     """The completions of step 1 with the initial policy's entropies, as the oracle takes them."""
     tokenizer, policy = AutoTokenizer.from_pretrained(model), AutoModelForCausalLM.from_pretrained(model)
-    rows = [json.loads(line) for line in (folder / "rollouts" / "1.jsonl").read_text().splitlines()]
+    samples = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()][:16]
     groups = {}
-    for row in rows:
-        groups.setdefault(row["uid"].split("_")[0], []).append(row["score"])
+    for sample in samples:
+        sample["reward"] = float(len(tokenizer.decode(sample["tokens"], skip_special_tokens=True)) % 2)
+        groups.setdefault(tuple(sample["prompt"]), []).append(sample["reward"])
+    assert [len(group) for group in groups.values()] == [4] * 4
     batch = []
-    for row in rows:
-        uid = row["uid"].split("_")[0]
-        prompt = tokenizer.encode(row["input"], add_special_tokens=False)
-        tokens = tokenizer.encode(row["output"], add_special_tokens=False)
-        if len(tokens) < MAX_TOKENS and not (tokens and tokens[-1] in ENDINGS):
-            tokens.append(tokenizer.eos_token_id)  # dropped from the text
+    for sample in samples:
+        prompt, tokens = sample["prompt"], sample["tokens"]
         with torch.no_grad():
             logits = policy(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1] / TEMPERATURE
         entropies = torch.distributions.Categorical(logits=logits).entropy().tolist()
-        advantage = row["score"] - sum(groups[uid]) / len(groups[uid])
-        batch.append(paper.Completion(tokens, advantage, list(groups).index(uid), entropies))
+        rewards = groups[tuple(prompt)]
+        advantage = sample["reward"] - sum(rewards) / len(rewards)
+        batch.append(paper.Completion(tokens, advantage, list(groups).index(tuple(prompt)), entropies))
     return batch
 
 
 def assert_first_step_is_the_papers(folder, model, logged):
     batch = first_step(folder, model)
-    assert len(batch) == 16
     entropy = sum(map(paper.mean_entropy, batch)) / len(batch)
     assert logged["gtpo/entropy_mean"] == pytest.approx(entropy, abs=1e-4)
     assert logged["gtpo/initial_entropy"] == pytest.approx(entropy, abs=1e-4)
