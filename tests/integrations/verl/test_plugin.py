@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 
 import pytest
 
@@ -80,3 +80,17 @@ def test_the_estimator_alone_names_the_trainer_it_needs():
     data = DataProto.from_dict(tensors=tensors, non_tensors={"uid": np.array(["a", "a"], dtype=object)})
     with pytest.raises(ConfigError, match=r"trainer_mode=gtpo_sync, with trainer\.use_v1=True"):
         compute_advantage(data, adv_estimator="gtpo", config={})
+
+
+def test_a_worker_s_model_is_patched_although_trl_no_longer_has_what_verl_patches():
+    assert [point.version for point in distributions(name="trl")] == ["1.16.0"]
+    done = python(
+        "import verl.models.transformers.monkey_patch as patches\n"
+        "from verl.utils.import_utils import is_trl_available\n"
+        "assert is_trl_available() and not patches.is_trl_available()\n"
+        "from transformers import LlamaConfig, LlamaForCausalLM\n"
+        "config = LlamaConfig(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1,\n"
+        "                     num_attention_heads=2)\n"
+        "patches.apply_monkey_patch(LlamaForCausalLM(config), use_remove_padding=False)\n"
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
