@@ -10,6 +10,7 @@ It also mends one thing. gtpo brings TRL along, and where TRL is installed verl 
 1.16 no longer has, and every FSDP worker dies of it. So that one file of verl's is told that there is no TRL.
 """
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -62,10 +63,11 @@ def _register_stand_in(registry: Any, error: Exception) -> None:
     def fail(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(reason) from error
 
-    if registry.__name__ == ESTIMATORS:
-        registry.register_adv_est("gtpo")(fail)
-    else:
-        registry.register_trainer("gtpo_sync")(type("GTPOStandIn", (registry.PPOTrainerSync,), {"__init__": fail}))
+    with contextlib.suppress(Exception):  # another verl may not have these, and must not break because of us
+        if registry.__name__ == ESTIMATORS:
+            registry.register_adv_est("gtpo")(fail)
+        else:
+            registry.register_trainer("gtpo_sync")(type("GTPOStandIn", (registry.PPOTrainerSync,), {"__init__": fail}))
 
 
 def leave_trl_alone(patches: Any) -> None:

@@ -169,6 +169,15 @@ def test_without_entropies_there_is_an_error_and_no_guess(transfer_queue):
         trainer._compute_advantage(batch, metrics={})
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["algorithm.adv_estimator=grpo", "+algorithm.gtpo.gamma=0.1", "algorithm.rollout_correction.bypass_mode=True"],
+)
+def test_what_the_command_line_may_not_say_stops_the_trainer_before_it_begins(option):
+    with pytest.raises(ConfigError, match=option.lstrip("+").split("=")[0].rsplit(".", 1)[1]):
+        make_trainer((), option)
+
+
 def test_the_parent_takes_itself_for_the_mode_it_compares_with():
     trainer = make_trainer()
     assert trainer.trainer_mode == trainer.config.trainer.v1.trainer_mode == "sync"
