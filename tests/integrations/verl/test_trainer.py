@@ -148,6 +148,19 @@ def test_tokens_that_verl_rejects_get_no_weight_and_no_part_in_the_entropy(trans
         assert stored[rollout.key][0] == 0
 
 
+def test_verl_s_importance_weights_are_stored_beside_the_same_advantages(transfer_queue):
+    rollouts = random_rollouts(10)
+    for rollout in rollouts:
+        rollout.rollout_log_probs = [-1.2] * len(rollout.tokens)
+    trainer = make_trainer(rollouts, "algorithm.rollout_correction.rollout_is=token")
+    batch, _, stored = advantage_stage(trainer, store(rollouts))
+    assert_equal(stored, expected(rollouts))
+    weights = transfer_queue.kv_batch_get(batch.keys, batch.partition_id, ["rollout_is_weights"])["rollout_is_weights"]
+    by_key = dict(zip(batch.keys, weights.unbind(), strict=True))
+    for rollout in rollouts:
+        assert by_key[rollout.key].tolist() == pytest.approx([math.exp(0.2)] * len(rollout.tokens), abs=1e-5)
+
+
 @pytest.mark.parametrize(
     "change", [{"turn": 1}, {"response_mask": [1, 0, 1]}], ids=["several rows a session", "tool output in the row"]
 )
