@@ -65,8 +65,11 @@ def test_the_actor_gets_the_oracles_advantages(knobs, seed, transfer_queue):
     batch, _, stored = advantage_stage(make_trainer(rollouts, *options(ours)), store(rollouts))
     wanted = expected(rollouts, **oracles)
     assert_equal(stored, wanted)
-    padding = [tag for tag in batch.tags if tag.get("is_padding")]
+    padding = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if tag.get("is_padding")]
     assert len(padding) == 4  # 12 rows, and the actor's mini-batches need 16
+    assert not {key.split("_")[0] for key in padding} & {rollout.uid for rollout in rollouts}
+    mask = transfer_queue.kv_batch_get(padding, batch.partition_id, ["response_mask"])["response_mask"]
+    assert not mask.values().any()
     assert len(stored) == 16
     assert all(value == 0 for key in stored.keys() - wanted.keys() for value in stored[key])
     assert batch.keys != [rollout.key for rollout in rollouts]

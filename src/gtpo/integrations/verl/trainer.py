@@ -59,11 +59,10 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
     def _shape(self, batch: Any, logged: dict[str, Any], rewards: Tensor, loss_mask: Tensor, uid: Any) -> Tensor:
         """Ã for the rows of `batch`; `loss_mask` is the response mask after verl's rejection of rows and tokens."""
         completions = _read_completions(batch)
-        is_padding = torch.tensor([bool(tag.get("is_padding")) for tag in batch.tags])
-        is_scored = ~is_padding & ~rewards.isnan()
-        trained = loss_mask.bool() & completions.mask & ~is_padding.unsqueeze(1)
+        is_scored = ~rewards.isnan()
+        trained = loss_mask.bool() & completions.mask
         group_ids = torch.as_tensor(np.unique(np.asarray(uid, dtype=str), return_inverse=True)[1])
-        valid = is_scored & trained.any(1)
+        valid = is_scored & trained.any(1)  # verl's padding rows have a uid of their own and nothing to train
         if not self.initial_entropy.is_frozen:
             entropy = completion_entropy(completions.token_entropy, trained)
             self.initial_entropy.add(entropy_totals(entropy, valid, group_ids).sum(0))
