@@ -1,6 +1,7 @@
 """Imports point one way, and heavy libraries stay in the files that need them."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,11 @@ def test_hosts_do_not_import_each_other():
             names = imported(ast.parse(path.read_text()))
             others = [f"gtpo.integrations.{other}" for other in hosts if other != host]
             assert not any(name.startswith(tuple(others)) for name in names if others)
+
+
+def test_the_plug_in_that_every_verl_process_loads_imports_nothing_but_the_standard_library():
+    names = imported(ast.parse((SOURCE.parent / "gtpo_verl_plugin.py").read_text()))
+    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
 
 
 def test_no_file_is_longer_than_400_lines():

@@ -1,0 +1,97 @@
+"""What we rely on in verl. When an upgrade breaks one of these, it breaks GTPO. Run by `make test-verl`."""
+
+import inspect
+import re
+
+import pytest
+
+pytest.importorskip("verl")
+
+import torch
+import verl
+from omegaconf import OmegaConf
+from verl.trainer.ppo import core_algos
+from verl.trainer.ppo.v1 import PPOTrainerSync, trainer_base
+from verl.workers.config import ActorConfig
+
+from gtpo import ConfigError
+from gtpo.integrations.verl.config import read_settings
+from gtpo.integrations.verl.trainer import GTPOTrainerSync
+
+from integrations.verl.stored import COMMAND, SIZES, composed
+
+OVERRIDDEN = {"_compute_advantage", "_save_checkpoint", "_load_checkpoint"}
+
+
+def test_the_version():
+    assert verl.__version__ == "0.9.1"
+
+
+def test_only_these_methods_of_the_parent_are_overridden_and_none_is_copied():
+    theirs = {name for parent in PPOTrainerSync.__mro__ for name in vars(parent)}
+    methods = {name for name, value in vars(GTPOTrainerSync).items() if inspect.isfunction(value)}
+    assert {name for name in methods & theirs if not name.startswith("__")} == OVERRIDDEN
+    for name in OVERRIDDEN:
+        assert f"super().{name}(" in inspect.getsource(getattr(GTPOTrainerSync, name))
+        ours, parents = getattr(GTPOTrainerSync, name), getattr(PPOTrainerSync, name)
+        assert list(inspect.signature(ours).parameters) == list(inspect.signature(parents).parameters)
+
+
+def test_the_modes_name_is_compared_with_sync_and_is_a_key_of_the_configuration():
+    source = inspect.getsource(trainer_base)
+    assert len(re.findall(r'self\.trainer_mode [=!]= "sync"', source)) == 6
+    assert "self.config.trainer.v1.get(self.trainer_mode" in source
+
+
+def test_a_step_makes_its_own_pass_with_entropies_before_it_asks_for_advantages():
+    step = inspect.getsource(PPOTrainerSync._step_once)
+    stages = [
+        "_balance_batch(",
+        "_compute_old_log_prob(",
+        "_compute_ref_log_prob(",
+        "_compute_advantage(",
+        "_update_actor(",
+    ]
+    places = [step.index(stage) for stage in stages]
+    assert places == sorted(places)
+    old = inspect.getsource(PPOTrainerSync._compute_old_log_prob)
+    assert '"calculate_entropy": True' in old
+    assert 'data.select("old_log_probs", "entropy")' in old
+    assert '"calculate_entropy": False' in inspect.getsource(PPOTrainerSync._compute_ref_log_prob)
+
+
+def test_verl_s_defaults_are_not_gtpo_s_so_the_command_must_say_them():
+    for left_out in COMMAND:
+        said = [option for option in [*COMMAND, *SIZES] if option != left_out]
+        config = OmegaConf.to_container(composed(said), resolve=True)
+        if "trainer_mode" in left_out:
+            assert config["trainer"]["v1"]["trainer_mode"] == "sync"
+        else:
+            with pytest.raises(ConfigError, match=re.escape(left_out.split("=")[0])):
+                read_settings(config)
+
+
+def actor_config():
+    return ActorConfig(
+        strategy="fsdp2",
+        rollout_n=4,
+        ppo_micro_batch_size_per_gpu=1,
+        ppo_mini_batch_size=4,
+        loss_agg_mode="seq-mean-token-mean",
+    )
+
+
+def test_on_policy_the_gradient_of_verl_s_loss_is_the_formula_s():
+    """1/N Σ_i 1/|o_i| Σ_t Ã_it, for weights of either sign and zero; filtered rows stay in the mean."""
+    torch.manual_seed(0)
+    lengths = torch.tensor([5, 3, 1, 4])
+    mask = torch.arange(5) < lengths.unsqueeze(1)
+    advantages = torch.randn(4, 5) * mask
+    advantages[1] = 0.0
+    logps = torch.randn(4, 5)
+    current = logps.clone().requires_grad_()
+    loss, _ = core_algos.get_policy_loss_fn("vanilla")(
+        logps, current, advantages, mask, "seq-mean-token-mean", config=actor_config()
+    )
+    loss.backward()
+    torch.testing.assert_close(current.grad, -advantages / lengths.unsqueeze(1) / 4)
