@@ -58,6 +58,8 @@ def draw_curves(records: Records, setting: str, path: Path) -> bool:
             _draw_band(axis, of_arm(records, setting, arm), name, scale, arm)
         axis.set_title(title)
         axis.set_xlabel("step")
+        low, high = axis.get_ylim()
+        axis.set_ylim(max(low, 0), min(high, 101) if scale == 100 else high)  # no share is outside, whatever a band says
     mark_ln2(axes[0][2])
     finish(figure, axes[0][0], path, SETTINGS[setting].title)
     return True
