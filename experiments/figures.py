@@ -59,7 +59,7 @@ def draw_curves(records: Records, setting: str, path: Path) -> bool:
         axis.set_title(title)
         axis.set_xlabel("step")
         low, high = axis.get_ylim()
-        axis.set_ylim(max(low, 0), min(high, 101) if scale == 100 else high)  # no share is outside, whatever a band says
+        axis.set_ylim(max(low, 0), min(high, 101) if scale == 100 else high)  # bands may reach beyond
     mark_ln2(axes[0][2])
     finish(figure, axes[0][0], path, SETTINGS[setting].title)
     return True
