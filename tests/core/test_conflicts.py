@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import gtpo
 
@@ -67,6 +68,33 @@ def test_blocks_and_their_bound_change_nothing(batch, edges, match, first_block,
         patch.setattr("gtpo.core.conflicts._FIRST_BLOCK", first_block)
         patch.setattr("gtpo.core.conflicts._MAX_COMPARISONS", max_comparisons)
         assert found(batch, edges, match) == [paper.conflicts(batch, c, edges, match) for c in batch]
+
+
+class LargestIndex(TorchDispatchMode):
+    """The number of elements of the largest 64-bit tensor that is made: memory goes to these."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        for one in made if isinstance(made, tuple | list) else [made]:
+            if isinstance(one, torch.Tensor) and one.dtype == torch.int64:
+                self.numel = max(self.numel, one.numel())
+        return made
+
+
+@pytest.mark.parametrize("match", ["position", "prefix"])
+def test_one_long_run_does_not_fetch_the_tokens_of_all_rows_at_once(match, monkeypatch):
+    monkeypatch.setattr("gtpo.core.conflicts._MAX_COMPARISONS", 2**14)
+    ids = torch.arange(64 * 4096, dtype=torch.int32).view(64, 4096)
+    ids[1] = ids[0]
+    opposed, group_ids = torch.tensor([1.0, -1.0]).repeat(32), torch.arange(64) // 8
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    with LargestIndex() as largest:
+        found = gtpo.conflict_mask(ids, mask, opposed, group_ids, match=match)
+    assert found[:2].all()
+    assert not found[2:].any()
+    assert largest.numel <= 2**14
 
 
 def test_no_rows_and_no_tokens_are_fine():

@@ -24,7 +24,7 @@ _FIRST_BLOCK = 64
 """Tokens compared in the first block; each next block is eight times as wide."""
 
 _MAX_COMPARISONS = 2**22
-"""Token comparisons held at once: bounds the working set (about 20 bytes each) however large a group is."""
+"""Token comparisons, and tokens fetched, held at once: bounds the working set (about 20 bytes each) of any batch."""
 
 
 def conflict_mask(
@@ -121,7 +121,7 @@ def _run_lengths(
     run = length.new_zeros(len(row))
     start, width = 0, _FIRST_BLOCK
     while start < num_tokens and pairs.shape[1]:
-        stop = min(num_tokens, start + max(1, min(width, _MAX_COMPARISONS // pairs.shape[1])))
+        stop = min(num_tokens, start + max(1, min(width, _MAX_COMPARISONS // max(len(row), pairs.shape[1]))))
         step = torch.arange(start, stop, device=length.device)
         block = completion_ids[row, (first + direction * step).clamp(0, num_tokens - 1)]
         one, other = pairs
