@@ -52,8 +52,7 @@ def train_arm(place: Place, model: str, data_dir: str | None) -> int:
         return 130
     summary = run.summary()
     about = {"arm": place.arm, "seed": place.seed, **provenance(), "seconds": summary["seconds"]}
-    curve = read_curve(place.work, is_trimmed=arm.method == "gtpo")
-    write_result(place.curve, {**about, "steps": summary["steps"], "curve": curve})
+    write_result(place.curve, {**about, "steps": summary["steps"], "curve": read_curve(place.work)})
     return 0
 
 

@@ -57,15 +57,10 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
 
 
 def train_options(setting: str, arm: str) -> dict[str, str | float | bool]:
-    """What `gtpo train` is told, beside seed and folder: in fp32, wherever it runs.
-
-    Batches are not trimmed: TRL logs the entropy of what is in them, and GRPO's has no completion left out.
-    """
+    """What `gtpo train` is told, beside seed and folder: in fp32, wherever it runs."""
     where, what = SETTINGS[setting], ARMS[arm]
     if what.method == "sft":
         shared = dict(where.sft_options or where.options)
     else:
         shared = {**where.options, "temperature": where.temperature}
-    if what.method == "gtpo":
-        shared["trim_batches"] = False
     return {"method": what.method, "held_out_problems": 0, "bf16": False, **shared, **what.options}

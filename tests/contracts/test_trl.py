@@ -140,7 +140,12 @@ def test_a_constant_row_of_advantages_is_the_one_advantage(options, tiny_model, 
 
 
 OVERRIDDEN = {
-    GTPOTrainer: {"_calculate_rewards", "_generate_and_score_completions", "_get_per_token_logps_and_entropies"},
+    GTPOTrainer: {
+        "_calculate_rewards",
+        "_generate_and_score_completions",
+        "_get_per_token_logps_and_entropies",
+        "log",
+    },
     TrimmedBatches: {"_get_per_token_logps_and_entropies", "_prepare_inputs"},
     ExactResume: {"_get_train_sampler", "_load_optimizer_and_scheduler"},
     CompleteCheckpoints: {"_save_checkpoint", "train"},

@@ -72,12 +72,6 @@ def test_grpo_and_gtpo_share_every_option_that_grpo_has(setting):
     assert set(full) - set(grpo) >= set(KNOBS)
 
 
-@pytest.mark.parametrize("arm", EXPECTED)
-def test_the_logged_entropy_is_that_of_all_completions_in_every_arm(arm):
-    """Trimmed batches leave out filtered completions, the ones of high entropy, and TRL logs what is left."""
-    assert config("noise", arm).trim_batches is False
-
-
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("arm", TRAINED)
 def test_every_arm_is_accepted_in_every_setting(setting, arm):

@@ -111,6 +111,18 @@ def test_only_real_tokens_of_rows_with_weight_are_computed(model, tmp_path):
     assert widths == sorted(widths, reverse=True)  # what does not fit into memory does not fit at once
 
 
+def test_the_logged_entropy_is_that_of_all_completions_also_of_those_left_out(model, tmp_path):
+    """The filter leaves out those of high entropy: without them the entropy could not be seen to rise."""
+    options = {"per_device_train_batch_size": 24, "gradient_accumulation_steps": 1}
+    plain, trimmed = (run(model, tmp_path, trim_batches=trims, **options) for trims in (False, True))
+    assert sum(rows for rows, _ in trimmed.update) < sum(rows for rows, _ in plain.update)
+    logged = [[entry["entropy"] for entry in t.state.log_history if "entropy" in entry] for t in (trimmed, plain)]
+    assert len(logged[0]) == 4
+    assert logged[0] == pytest.approx(logged[1], rel=1e-4)
+    several = {**options, "num_iterations": 2}  # then the policy moves on between scoring and update: TRL's own
+    assert not run(model, tmp_path, **several)._scored_entropy
+
+
 def test_rows_without_weight_cost_a_token_where_they_must_stay(model, tmp_path):
     trimmed = run(model, tmp_path, entropy_threshold=1e-3, max_steps=1)
     assert [rows for rows, _ in trimmed.update] == [1, 1, 1, 1]

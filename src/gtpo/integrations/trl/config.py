@@ -102,6 +102,11 @@ class GTPOConfig(GRPOConfig):
         """The knobs that the pure function takes."""
         return ShapingConfig(**{knob.name: getattr(self, knob.name) for knob in dataclasses.fields(ShapingConfig)})
 
+    @property
+    def is_on_policy(self) -> bool:
+        """Every optimizer step trains on completions of the policy that it starts from."""
+        return self.num_iterations == 1 and self.steps_per_generation == self.gradient_accumulation_steps
+
     def _refuse_what_does_not_fit(self) -> None:
         _refuse(
             self.loss_type not in PROVEN_LOSS_TYPES, "loss_type", self.loss_type,

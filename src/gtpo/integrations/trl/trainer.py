@@ -54,6 +54,7 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     _is_scoring = False
     _captured_entropy: Tensor | None = None
     _rewards_per_func: Tensor | None = None
+    _scored_entropy: tuple[float, ...] = ()
 
     def __init__(
         self, model: Any, reward_funcs: Any = None, args: GTPOConfig | None = None, *rest: Any, **kwargs: Any
@@ -110,6 +111,8 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
         batch["advantages"] = mine.advantages[:, : batch["completion_ids"].shape[1]]
         seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
         self._log_shaping(mine, {"gtpo/initial_entropy": initial_entropy, **seconds})
+        if self.model.training and self.args.trim_batches and self.args.is_on_policy:
+            self._scored_entropy += (self._mean_token_entropy(rows),)
         return batch
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -165,3 +168,17 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
         logged = self._metrics["train" if self.model.training else "eval"]
         for name, value in {**metrics(totals), **more}.items():
             logged[name].append(value)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """The parent's. It takes `entropy` from the update, where completions may be left out: here it is of all."""
+        if self.model.training and self._scored_entropy:
+            self._metrics["train"]["entropy"] = list(self._scored_entropy)
+            self._scored_entropy = ()
+        super().log(logs, start_time)
+
+    def _mean_token_entropy(self, rows: Rows) -> float:
+        """Mean entropy of the trained tokens of all processes."""
+        mask = rows.loss_mask[rows.local]
+        sums = torch.stack([(rows.token_entropy[rows.local] * mask).sum(), mask.sum()])
+        total, count = self.accelerator.reduce(sums, reduction="sum").tolist()
+        return total / max(count, 1)
