@@ -100,13 +100,16 @@ def measure_policy(model: str, out: Path, temperature: float) -> dict[str, Any]:
     return found
 
 
-def read_curve(work: Path) -> dict[str, list[float | None]]:
-    """The kept columns of every logged step, to four digits; a column that no step has is left out."""
+def read_curve(work: Path, *, is_trimmed: bool = False) -> dict[str, list[float | None]]:
+    """The kept columns of every logged step, to four digits; a column that no step has is left out.
+
+    In trimmed batches `entropy` leaves out filtered completions: then it is the mean over all of them that is kept.
+    """
     from gtpo.reports.runs import load_run
 
     rows = load_run(work).rows
     columns: dict[str, list[float | None]] = {"step": [row["step"] for row in rows]}
-    for name, logged in CURVE.items():
+    for name, logged in {**CURVE, **({"entropy": "gtpo/entropy_mean"} if is_trimmed else {})}.items():
         values = [row.get(logged) for row in rows]
         if any(value is not None for value in values):
             columns[name] = [None if value is None else float(f"{value:.4g}") for value in values]

@@ -52,7 +52,8 @@ def train_arm(place: Place, model: str, data_dir: str | None) -> int:
         return 130
     summary = run.summary()
     about = {"arm": place.arm, "seed": place.seed, **provenance(), "seconds": summary["seconds"]}
-    write_result(place.curve, {**about, "steps": summary["steps"], "curve": read_curve(place.work)})
+    curve = read_curve(place.work, is_trimmed=arm.method == "gtpo")
+    write_result(place.curve, {**about, "steps": summary["steps"], "curve": curve})
     return 0
 
 

@@ -14,6 +14,7 @@ from experiments.real import SPECS, Pair, Place
 from experiments.real_arm import StopTogether, evaluate_arm, train_arm
 from experiments.real_data import over_seeds, read_measurements, read_runs, real_tables
 
+from gtpo.reports.runs import load_run
 from gtpo.training.plan import make_plan
 from gtpo.training.recipe import Setting
 
@@ -43,6 +44,9 @@ def test_an_arm_is_trained_and_evaluated_and_its_results_read_back(tmp_path):
     assert place.is_evaluated
     (run,) = read_runs(tmp_path / "results", "dry")
     assert (run.method, run.seed, run.num_steps) == ("gtpo", 5, 2)
+    logged = load_run(place.work).rows  # its batches are trimmed: `entropy` leaves completions out
+    assert run.series("entropy").values == pytest.approx([row["gtpo/entropy_mean"] for row in logged], rel=1e-3)
+    assert run.series("entropy").values != pytest.approx([row["entropy"] for row in logged], rel=1e-3)
     ((key, measured),) = read_measurements(tmp_path / "results", "dry").items()
     assert key == ("gtpo", 5, "lab")
     assert measured.num_problems == 4
