@@ -46,6 +46,15 @@ MODELS = {
     "llama4, chunks": ("Llama4TextConfig", {
         "intermediate_size_mlp": 32, "num_local_experts": 2, "attention_chunk_size": 4,
     }, COMPLETIONS),
+    "glm-5, the index's ties": ("GlmMoeDsaConfig", {
+        "num_key_value_heads": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "n_group": 1, "topk_group": 1, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8, "v_head_dim": 8, "index_topk": 4, "index_n_heads": 2, "index_head_dim": 16,
+    }, NOTHING),
+    "beam, scaled by position where not rotary": ("BeamConfig", {
+        "num_hidden_layers": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "n_group": 1, "topk_group": 1,
+    }, COMPLETIONS),
     "ministral3, scaled by position": ("Ministral3Config", {
         "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8},
     }, COMPLETIONS),
@@ -53,6 +62,8 @@ MODELS = {
 
 
 def build(config_name, overrides):
+    if not hasattr(transformers, config_name):
+        pytest.skip(f"transformers {transformers.__version__} has no {config_name}")
     torch.manual_seed(0)
     settings = {**SMALL, **overrides}
     if config_name == "FalconConfig":  # has a property of that name
@@ -93,8 +104,9 @@ def test_what_may_not_be_cut_off_would_change_the_result(name):
         assert not torch.allclose(model(input_ids=ids[:, 3:], attention_mask=mask[:, 3:]).logits, full, atol=1e-3)
 
 
-def test_frequencies_that_depend_on_the_width_would_change_with_it():
-    config_name, overrides, _ = MODELS["phi3 with longrope"]
+@pytest.mark.parametrize("name", ["phi3 with longrope", "glm-5, the index's ties"])
+def test_what_depends_on_the_width_would_change_with_it(name):
+    config_name, overrides, _ = MODELS[name]
     model = build(config_name, overrides)
     ids = torch.arange(3, 17).expand(2, 14)
     mask = (torch.arange(14) < 7).long().expand(2, 14)

@@ -2,7 +2,8 @@
 
 TRL pads completions on the right and prompts on the left, and passes no position ids. Behind a completion nothing is
 attended to, so that padding may always go, unless the rotary frequencies depend on the width of the batch (dynamic
-NTK, longrope). In front of a prompt it moves every position: it may go only where nothing but distances count.
+NTK, longrope), or an index picks the tokens to attend to and breaks its ties by that width. In front of a prompt it
+moves every position: it may go only where nothing but distances count.
 """
 
 import dataclasses
@@ -35,8 +36,10 @@ class Padding:
         rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or {}
         per_layer = [value for value in rotary.values() if isinstance(value, dict)] or [rotary]
         is_fixed = all(each.get("rope_type", "default") in FIXED_ROTARY for each in per_layer)
+        is_fixed = is_fixed and getattr(config, "index_topk", None) is None
+        is_rotary = bool(rotary) and (per_layer == [rotary] or None not in rotary.values())  # in all of its layers
         knows_only_distances = (
-            bool(rotary)
+            is_rotary
             and not any("llama_4_scaling_beta" in each for each in per_layer)
             and not getattr(config, "alibi", False)
             and not getattr(model, "_is_stateful", False)
