@@ -1,7 +1,11 @@
 """Every recipe in the repository resolves through the real configuration classes, for every method it is for."""
 
+import json
+import runpy
+import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 
@@ -62,3 +66,19 @@ def test_methods_differ_where_they_must():
 def test_the_lab_is_what_comes_without_a_recipe():
     assert make_plan(None, {}).options.model == "lab"
     assert LAB_RECIPE.is_file()
+
+
+def test_verl_gets_prompts_with_answers_and_pays_for_them(tmp_path, monkeypatch):
+    row = {"question": "How much is 2 + 3?", "answer": "2 + 3 = 5\n#### 5"}
+    for split in ("train", "test"):
+        (tmp_path / f"gsm8k_{split}.jsonl").write_text(json.dumps(row) + "\n")
+    monkeypatch.setenv("GTPO_DATA", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["prepare.py", "gsm8k", str(tmp_path)])
+    runpy.run_path(str(RECIPES / "verl" / "prepare.py"), run_name="__main__")
+    (prompt,) = pd.read_parquet(tmp_path / "train.parquet").to_dict("records")
+    assert prompt["prompt"][-1] == {"role": "user", "content": row["question"]}
+    compute_score = runpy.run_path(str(RECIPES / "verl" / "reward.py"))["compute_score"]
+    answers = ["<reasoning>3 more</reasoning><answer>5</answer>", "<reasoning>.</reasoning><answer>6</answer>", "5"]
+    gold = prompt["reward_model"]["ground_truth"]
+    assert [compute_score(prompt["data_source"], text, gold) for text in answers] == [20.0, 10.0, 0.0]
+    assert "algorithm.adv_estimator=gtpo" in (RECIPES / "verl" / "run.sh").read_text()
