@@ -215,6 +215,9 @@ WRONG = {
     "a resume with options": (["--resume", "nowhere", "--seed", "1"], "takes no recipe and no options"),
     "a dry resume": (["--resume", "nowhere", "--dry-run"], "takes no recipe and no options"),
     "an option that would do nothing": (["--lora_r", "8"], "lora_r does nothing without use_peft"),
+    "no vllm": (["--use_vllm", "true"], "pip install 'gtpo[vllm]'"),
+    "no vllm for a dry run": (["--use_vllm", "true", "--dry-run"], "pip install 'gtpo[vllm]'"),
+    "vllm's option without vllm": (["--vllm_mode", "server"], "vllm_mode does nothing without use_vllm: true"),
     "a checkpoint by trl's name": (["--resume_from_checkpoint", "x"], "Use `gtpo train --resume RUN`"),
     "what trl refuses": (["--reward_weights", "1", "2"], "TRL refuses these settings"),
     "columns of no file": (["--columns", "answer=truth"], "names the columns of a file, and lab is none"),
@@ -227,10 +230,15 @@ WRONG = {
 @pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG.keys())
 def test_bad_input_gets_one_line_and_a_nonzero_exit(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gtpo.training.vllm.is_vllm_available", lambda: False)
+    evaluations = []
+    if "--use_vllm" in arguments:
+        monkeypatch.setattr("gtpo.training.session.evaluate", lambda *_, **__: evaluations.append(1))
     assert main(["train", *arguments, *([] if "--resume" in arguments else ["--max_steps", "1", *SMALL])]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ")
     assert message in error
+    assert not evaluations
     assert not list(tmp_path.glob("runs/*"))  # the mended command finds its folder free
 
 
