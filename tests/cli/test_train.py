@@ -157,17 +157,28 @@ def test_a_dry_run_says_the_plan_and_writes_nothing(tmp_path, monkeypatch, capsy
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_processes_make_one_run(tmp_path):
-    run = tmp_path / "run"
+def train_by_two_processes(*options):
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "gtpo.cli.main",
-        "train", "--output_dir", str(run), "--max_steps", "2", *SMALL, "--use_cpu",
+        "train", "--max_steps", "2", *SMALL, "--use_cpu", *options,
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_two_processes_make_one_run(tmp_path):
+    run = tmp_path / "run"
+    shown = train_by_two_processes("--output_dir", str(run))
     assert [row["step"] for row in read_metrics(run)] == [1, 2]
-    assert done.stdout.count("before") == 1
+    assert shown.count("before") == 1
+
+
+def test_two_processes_say_one_plan_about_both(tmp_path):
+    shown = train_by_two_processes("--output_dir", str(tmp_path / "run"), "--dry-run")
+    assert shown.count("Nothing was trained") == 1
+    assert "a generation batch of 16 over 2 processes" in shown  # 8 of each
 
 
 calls = []

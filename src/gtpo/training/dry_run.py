@@ -47,8 +47,10 @@ def describe(plan: Plan) -> str:
         lengths = [len(encode_prompt(tokenizer, to_messages(p, system_prompt(options)))) for p in problems[:3]]
         lines.append(f"prompts     {', '.join(map(str, lengths))} tokens for the first three problems")
         if options.method != "sft":
-            most = config.generation_batch_size * (max(lengths) + config.max_completion_length)
-            lines.append(f"tokens      at most {most:,} a generation batch of {config.generation_batch_size}")
+            size, num_processes = config.generation_batch_size, config.world_size
+            most = size * (max(lengths) + config.max_completion_length)
+            where = f" over {num_processes} processes" if num_processes > 1 else ""
+            lines.append(f"tokens      at most {most:,} a generation batch of {size}{where}")
     if options.method != "sft":
         lines += _try_rewards(plan, problems[:3])
     return "\n".join(lines) + "\nNothing was trained, nothing was written.\n"
