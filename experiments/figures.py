@@ -145,7 +145,7 @@ def student_half_width(rows: np.ndarray) -> np.ndarray:
 def mark_ln2(axis: Any) -> None:
     axis.axhline(math.log(2), color="#30343c", linestyle=(0, (4, 3)), linewidth=1)
     axis.annotate("ln 2", (1, math.log(2)), xycoords=("axes fraction", "data"), ha="right", va="bottom")
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, max(axis.get_ylim()[1], 1.15 * math.log(2)))
 
 
 def figure_of(num_rows: int, num_columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:

@@ -139,6 +139,7 @@ def test_a_part_without_a_place_is_an_error():
         insert("nothing here", {"lab-runs": "x"})
 
 
+@pytest.mark.filterwarnings("error")
 def test_figures_and_tables_are_drawn_by_one_command(records, tmp_path):
     write_data(records.values(), tmp_path / "data")
     document = tmp_path / "results.md"
