@@ -1,7 +1,7 @@
 """The conflict search against dense tables (the method of the paper's released code) and plain Python loops.
 
     python benchmarks/bench_conflicts.py --append benchmarks/results.csv       # the GPU if there is one, and the CPU
-    python benchmarks/bench_conflicts.py --tiny                                # seconds
+    python benchmarks/bench_conflicts.py --size tiny                           # a CPU, seconds
 
 Groups share openings and endings as rollouts do; "identical" is the worst case, a group that says one thing. Every
 provider must find the same tokens. Scaling is over groups, G and T around the goal's shape, 32 × 16 × 4096.
@@ -175,12 +175,12 @@ def scaling(device: str, repeats: int, base: Shape) -> list[Result]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--size", choices=("full", "tiny"), default="full")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--append", type=Path, help="results.csv to add the rows to")
     options = parser.parse_args()
     everyone = [OURS, DENSE, LOOPS]
-    if options.tiny:
+    if options.size == "tiny":
         rows = measure(Shape(2, 4, 64), "cpu", everyone, 3) + scaling("cpu", 3, Shape(4, 4, 64))
         report(rows, options.append)
         return

@@ -1,8 +1,9 @@
 """When the verdict on a run's health speaks, against when its reward shows it: a Markdown table from traces.
 
-`python benchmarks/bench_health.py tests/golden/health/*.csv` makes the table of docs/health.md.
+`python benchmarks/bench_health.py` makes the table of docs/health.md, from tests/golden/health/*.csv.
 """
 
+import argparse
 import statistics
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from gtpo.reports.health import WINDOW, health_of
 from gtpo.reports.runs import Run, load_run
 
+TRACES = Path(__file__).resolve().parent.parent / "tests" / "golden" / "health"
 VISIBLE_DROP = 2.0
 """A fall of the reward by a tenth of its scale of 20, over as many rows as the verdict averages: what an eye sees."""
 
@@ -34,24 +36,26 @@ def spoken(run: Run, level: int) -> tuple[int, str] | None:
     return None
 
 
-def row(path: str) -> str:
+def row(path: Path) -> str:
     run = load_run(path)
     warned, alarmed, shown = spoken(run, 1), spoken(run, 2), reward_shows(run)
     lead = "–"
     if warned is not None:
         lead = "the reward never shows it" if shown is None else f"{shown - warned[0]:+d}"
     told = [f"{said[0]} ({said[1]})" if said else "–" for said in (warned, alarmed)]
-    return f"| {Path(path).stem} | {told[0]} | {told[1]} | {shown or '–'} | {lead} |"
+    return f"| {path.stem} | {told[0]} | {told[1]} | {shown or '–'} | {lead} |"
 
 
-def main() -> int:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("traces", nargs="*", type=Path, help="runs or CSV files; default: tests/golden/health/*.csv")
+    traces = parser.parse_args().traces or sorted(TRACES.glob("*.csv"))
     head = [
         "| trace | first warning or worse | first collapsing | reward shows it | steps ahead |",
         "| --- |" * 1 + " --- |" * 4,
     ]
-    sys.stdout.write("\n".join([*head, *map(row, sys.argv[1:])]) + "\n")
-    return 0
+    sys.stdout.write("\n".join([*head, *map(row, traces)]) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

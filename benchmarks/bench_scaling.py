@@ -1,7 +1,8 @@
 """Cost against work: the time of GTPO's update over completions, G, length and vocabulary, with the exponents.
 
     python benchmarks/bench_scaling.py --append benchmarks/results.csv         # one GPU, a model of 150 M parameters
-    python benchmarks/bench_scaling.py --tiny                                  # a CPU, seconds
+    python benchmarks/bench_scaling.py --amounts length vocabulary             # two of the four sweeps
+    python benchmarks/bench_scaling.py --size tiny                             # a CPU, seconds
 
 The trainer and the clock are bench_update's, with TRL's correction on. One amount is varied at a time; G at a constant
 number of completions. An exponent of 1 says that twice the work takes twice the time.
@@ -17,8 +18,10 @@ from results import Result, exponent, report, result
 from stored import save_model
 from transformers.utils.logging import disable_progress_bar
 
-BASE = Size("150m", 16, 8, 512, (60, 100), 16, 32768)
-TINY = Size("tiny", 4, 4, 24, (4, 8), 4, 512)
+SIZES = {
+    "full": Size("150m", 16, 8, 512, (60, 100), 16, 32768),
+    "tiny": Size("tiny", 4, 4, 24, (4, 8), 4, 512),
+}
 AMOUNTS = ("completions", "G", "length", "vocabulary")
 
 
@@ -53,13 +56,14 @@ def sweep(base: Size, amount: str, steps: int) -> list[Result]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--amounts", nargs="+", choices=AMOUNTS, default=AMOUNTS, help="what to vary; default: all")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--append", type=Path, help="results.csv to add the rows to")
     options = parser.parse_args()
     disable_progress_bar()
-    for amount in AMOUNTS:
-        report(sweep(TINY if options.tiny else BASE, amount, options.steps), options.append)
+    for amount in options.amounts:
+        report(sweep(SIZES[options.size], amount, options.steps), options.append)
 
 
 if __name__ == "__main__":

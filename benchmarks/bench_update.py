@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from results import Result, report, result, synchronize
+from results import TIMED_STEPS, Result, report, result, synchronize
 from stored import Rollouts, make_rollouts, make_tokenizer, pretend_vllm, save_model, token_reward
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils.logging import disable_progress_bar
@@ -178,6 +178,7 @@ def measure(
     for is_corrected in corrections:
         label = f"{size.label}, {CORRECTION[is_corrected]}"
         rows.append(result("update", provider, label, "time", clock.seconds[is_corrected], "s"))
+        rows.append(result("update", provider, label, TIMED_STEPS, [len(clock.seconds[is_corrected])], ""))
         rows.append(result("update", provider, label, "tokens through the policy", clock.tokens[is_corrected], ""))
         if torch.cuda.is_available():
             rows.append(result("update", provider, label, "peak memory", [clock.peak[is_corrected]], "GB"))

@@ -12,21 +12,30 @@ from typing import Any
 
 import matplotlib as mpl
 from phases import PHASES
-from results import RESULTS, Result, latest, load
+from results import RESULTS, TIMED_STEPS, Result, latest, load
 
 mpl.use("svg")
 from matplotlib import pyplot as plt
+from matplotlib.patches import Patch
 
 FIGURES = Path(__file__).with_name("figures")
 COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb", "#dddddd")  # safe for all eyes
+PALE = {"alpha": 0.45, "hatch": "///", "edgecolor": "white", "linewidth": 0}
+SHARED = ", card shared"
+MODELS = {"150m": "150 M parameters"}
+EARLY_STEPS = {"a7e51d7": 2}
+"""Timed steps of rows that were written before a row said them."""
 
 
-def update(rows: Sequence[Result]) -> Any:
+def update(history: Sequence[Result]) -> Any:
     """Seconds of the update, a bar a provider, with TRL's correction and without."""
+    rows = latest(history, "update")
     times = [row for row in rows if row.metric == "time"]
     providers = list(dict.fromkeys(row.provider for row in times))
     sizes = list(dict.fromkeys(row.size for row in times))
-    figure, axes = plt.subplots(1, len(sizes), figsize=(4.5 * len(sizes), 2.8), sharey=True, squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(sizes), figsize=(4.5 * len(sizes), 2.8), sharex=True, sharey=True, squeeze=False
+    )
     for axis, size in zip(axes[0], sizes, strict=True):
         found = {row.provider: row for row in times if row.size == size}
         for place, provider in enumerate(providers):
@@ -34,85 +43,121 @@ def update(rows: Sequence[Result]) -> Any:
                 continue
             row = found[provider]
             colour = COLOURS[6] if provider.startswith("TRL") else COLOURS[0]
-            spread = [[max(0, row.median - row.q20)], [max(0, row.q80 - row.median)]]
-            axis.barh(place, row.median, color=colour, xerr=spread, error_kw={"lw": 1})
+            axis.barh(place, row.median, color=colour, xerr=_spread([row]), error_kw={"lw": 1})
             axis.text(max(row.median, row.q80), place, f"  {row.median:.3g} s", va="center", fontsize=8)
         axis.set_yticks(range(len(providers)), providers)
         axis.set_title(size, fontsize=9)
-        axis.set_xlabel("seconds of an update")
+        axis.set_xlabel(f"seconds of an update, median of {_num_steps(rows, size)} timed steps", fontsize=9)
         axis.margins(x=0.2)
     axes[0][0].invert_yaxis()
     return figure
 
 
-def step(rows: Sequence[Result]) -> Any:
-    """Where the time of a whole step goes, a bar a run."""
+def _num_steps(rows: Sequence[Result], size: str) -> str:
+    commits = {row.commit for row in rows if row.size == size and row.metric == "time"}
+    numbers = {int(row.median) for row in rows if row.size == size and row.metric == TIMED_STEPS}
+    numbers |= {EARLY_STEPS[commit] for commit in commits if commit in EARLY_STEPS}
+    return " or ".join(map(str, sorted(numbers)))
+
+
+def step(history: Sequence[Result]) -> Any:
+    """Where the time of a whole step goes, a bar a run; those beside other programs on the card are pale."""
+    rows = latest(history, "step")
     sizes = list(dict.fromkeys((row.provider, row.size) for row in rows))
-    figure, axis = plt.subplots(figsize=(9, 1.2 + 0.5 * len(sizes)))
+    figure, axis = plt.subplots(figsize=(9, 1.4 + 0.5 * len(sizes)))
     for place, (provider, size) in enumerate(sizes):
         found = {row.metric: row.median for row in rows if (row.provider, row.size) == (provider, size)}
+        style: dict[str, Any] = PALE if size.endswith(SHARED) else {}
         left = 0.0
         for phase, colour in zip(PHASES, COLOURS, strict=True):
             seconds = found.get(phase, 0.0)
-            axis.barh(place, seconds, left=left, color=colour, label=phase if place == 0 else None)
+            axis.barh(place, seconds, left=left, color=colour, **style)
             left += seconds
-    axis.set_yticks(range(len(sizes)), [f"{provider}: {size}" for provider, size in sizes], fontsize=8)
+    names = [f"{provider}: {size.removesuffix(SHARED)}" for provider, size in sizes]
+    axis.set_yticks(range(len(sizes)), names, fontsize=8)
     axis.invert_yaxis()
     axis.set_xlabel("seconds of a step (medians)")
-    axis.legend(ncols=4, fontsize=8, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    handles: list[Any] = [Patch(color=colour, label=phase) for phase, colour in zip(PHASES, COLOURS, strict=True)]
+    if any(size.endswith(SHARED) for _, size in sizes):
+        shared = "pale: beside other programs on the card"
+        handles.append(Patch(facecolor=COLOURS[6], label=shared, **PALE))
+    figure.legend(handles=handles, ncols=4, fontsize=7.5, frameon=False, loc="outside lower center")
     return figure
 
 
-def conflicts(rows: Sequence[Result]) -> Any:
-    """The search over groups, G and T, around the goal's shape."""
-    shape = re.compile(r"^(\d+) × (\d+) × (\d+), (\w+)$")
-    names = ("groups", "G", "T")
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3), sharey=True)
-    points = [(tuple(map(int, m.groups()[:3])), m[4], row) for row in rows if (m := shape.match(row.size))]
-    points = [point for point in points if point[2].metric == "time"]
-    bases = {"cuda": (32, 16, 4096), "cpu": (8, 8, 1024)}
-    for index, (axis, name) in enumerate(zip(axes, names, strict=True)):
-        for device, base in bases.items():
-            line = sorted(
-                (sizes[index], row.median)
-                for sizes, where, row in points
-                if where == device
-                and row.provider == "gtpo.conflict_mask"
-                and all(sizes[other] == base[other] for other in range(3) if other != index)
-            )
-            if line:
-                label = f"{device}, around {' × '.join(map(str, base))}"
-                _line(axis, line, label=label, color=COLOURS[0 if device == "cuda" else 6])
-        axis.set_xlabel(name)
-    axes[0].set_ylabel("ms")
-    axes[0].legend(fontsize=8, frameon=False)
+def conflicts(history: Sequence[Result]) -> Any:
+    """The search over groups, G and T, a row of panels a device: their shapes differ, so do not compare the rows."""
+    names, titles = ("groups", "G", "T"), {"cuda": "GPU", "cpu": "CPU"}
+    sweeps = {device: found for device in titles if (found := _sweeps(history, device))}
+    figure, axes = plt.subplots(len(sweeps), 3, figsize=(10, 0.6 + 2.5 * len(sweeps)), sharey="row", squeeze=False)
+    for line, (device, found) in zip(axes, sweeps.items(), strict=True):
+        for axis, name in zip(line, names, strict=True):
+            base, points, slope = found[name]
+            _line(axis, points, COLOURS[0])
+            axis.set_ylim(bottom=0)
+            axis.set_xlabel(name)
+            axis.set_title(f"{titles[device]}, around {base}: exponent {_signed(slope)}", fontsize=8.5)
+        line[0].set_ylabel("ms, with 20 and 80 %", fontsize=9)
     return figure
 
 
-def scaling(rows: Sequence[Result]) -> Any:
+def _sweeps(history: Sequence[Result], device: str) -> dict[str, tuple[str, dict[int, Result], float]]:
+    """The newest sweep over each amount: base, rows and exponent. A sweep's rows stand before its exponent."""
+    shape = re.compile(rf"^(\d+) × (\d+) × (\d+), {device}$")
+    found: dict[str, tuple[str, dict[int, Result], float]] = {}
+    times: list[tuple[tuple[int, ...], Result]] = []
+    for row in history:
+        if row.provider != "gtpo.conflict_mask" or not row.size.endswith(f", {device}"):
+            continue
+        if row.metric == "time" and (match := shape.match(row.size)):
+            times.append((tuple(map(int, match.groups())), row))
+        elif row.metric.startswith("exponent in "):
+            name = row.metric.removeprefix("exponent in ")
+            base = row.size.removeprefix("around ").removesuffix(f", {device}")
+            index, at = ("groups", "G", "T").index(name), tuple(map(int, base.split(" × ")))
+            others = [other for other in range(3) if other != index]
+            points = {sizes[index]: one for sizes, one in times if all(sizes[n] == at[n] for n in others)}
+            found[name] = (base, dict(sorted(points.items())), row.median)
+            times = []
+    return found
+
+
+def scaling(history: Sequence[Result]) -> Any:
     """The update's time against work, with the fitted exponent."""
+    rows = latest(history, "scaling")
     slopes = {row.metric.removeprefix("exponent in "): row.median for row in rows if row.metric.startswith("exponent")}
-    size = max(1, len(slopes))
-    figure, axes = plt.subplots(1, size, figsize=(3 * size, 3), sharey=True, squeeze=False)
+    labels = {"length": "limit of tokens of a completion"}
+    figure, axes = plt.subplots(1, max(1, len(slopes)), figsize=(3 * len(slopes), 3), sharey=True, squeeze=False)
     for axis, (amount, slope) in zip(axes[0], slopes.items(), strict=False):
-        line = sorted(
-            (_amount(row.size, amount), row.median)
-            for row in rows
-            if row.metric == "time" and row.size.endswith(f"over {amount}")
-        )
-        _line(axis, line, color=COLOURS[0])
-        axis.set_xlabel(amount)
-        axis.set_title(f"exponent {slope:.2f}", fontsize=9)
-    axes[0][0].set_ylabel("seconds of an update")
+        times = [row for row in rows if row.metric == "time" and row.size.endswith(f"over {amount}")]
+        _line(axis, dict(sorted((_amount(row.size, amount), row) for row in times)), COLOURS[0])
+        axis.set_yscale("log", base=2)
+        axis.set_xlabel(labels.get(amount, amount))
+        axis.set_title(f"exponent {_signed(slope)}", fontsize=9)
+    low, high = axes[0][0].get_ylim()
+    ticks = [2.0**power for power in range(-6, 10) if low <= 2.0**power <= high]
+    axes[0][0].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    shapes = {row.size.partition(",")[0] for row in rows}
+    models = " and ".join(MODELS.get(one, one) for one in sorted(shapes))
+    axes[0][0].set_ylabel(f"seconds of an update\n({models})", fontsize=9)
     return figure
 
 
-def _line(axis: Any, points: list[tuple[int, float]], **style: Any) -> None:
-    """Points on logarithmic axes, the places along x marked as they are."""
-    axis.loglog(*zip(*points, strict=True), "o-", **style)
-    places = sorted({*(int(x) for line in axis.lines for x in line.get_xdata())})
-    axis.set_xticks(places, [f"{place:,}" for place in places], fontsize=7)
+def _line(axis: Any, points: dict[int, Result], colour: str) -> None:
+    """Medians with their quantiles, the places along x marked as they are."""
+    rows = list(points.values())
+    axis.errorbar(list(points), [row.median for row in rows], yerr=_spread(rows), fmt="o-", color=colour, capsize=2)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(list(points), [f"{place:,}" for place in points], fontsize=7)
     axis.minorticks_off()
+
+
+def _signed(slope: float) -> str:
+    return f"{slope:.2f}".replace("-", "−")
+
+
+def _spread(rows: Sequence[Result]) -> list[list[float]]:
+    return [[max(0, row.median - row.q20) for row in rows], [max(0, row.q80 - row.median) for row in rows]]
 
 
 def _amount(size: str, amount: str) -> int:
@@ -131,15 +176,15 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(exist_ok=True)
     mpl.rcParams.update({"svg.hashsalt": "gtpo", "axes.spines.top": False, "axes.spines.right": False})
+    mpl.rcParams |= {"figure.constrained_layout.use": True, "figure.constrained_layout.h_pad": 0.08}
     everything = load(options.results)
     for benchmark, draw in DRAWN.items():
-        rows = [row for row in latest(everything, benchmark) if options.hardware in row.hardware]
+        rows = [row for row in everything if row.benchmark == benchmark and options.hardware in row.hardware]
         if not rows:
             continue
         figure = draw(rows)
         hardware = ", ".join(dict.fromkeys(row.hardware for row in rows))
-        figure.suptitle(f"{benchmark}: {hardware}", fontsize=8, x=0.01, ha="left")
-        figure.tight_layout()
+        figure.suptitle(f"{benchmark}: {hardware}", fontsize=8, x=0.01, ha="left", va="top")
         path = options.out / f"{benchmark}.svg"
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)

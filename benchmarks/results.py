@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 RESULTS = Path(__file__).with_name("results.csv")
+TIMED_STEPS = "timed steps"
 PACKAGES = ("torch", "transformers", "trl", "peft", "vllm", "math-verify")
 
 

@@ -11,6 +11,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl.generation.vllm_generation import VLLMGeneration
 
+from gtpo.training import vllm
+
 PAD, EOS, UNK = 0, 1, 2
 SHAPES: dict[str, dict[str, int]] = {
     "qwen2.5-1.5b": {
@@ -141,5 +143,6 @@ def say_random_words() -> None:
         ids = [torch.randint(UNK + 1, vocabulary, (length,)).tolist() for length in lengths]
         return prompts, ids, [[[-math.log(vocabulary)]] * length for length in lengths], None
 
+    vllm.is_vllm_available = lambda: True
     VLLMGeneration._init_vllm = VLLMGeneration.sync_weights = lambda self: None
     VLLMGeneration.generate = generate

@@ -34,7 +34,7 @@ VERDICT_COLORS = {
     "better": "#1d8a50", "worse": "#c0392b", "lower": "#1f5fd6", "higher": "#1f5fd6", "not shown": "#7a828e",
 }  # fmt: skip
 CURVE_ARMS = tuple(arm for arm in GROUPS["main"] if arm != "base")
-PASS_ARMS = ("gtpo", "grpo", "grpo-entropy", "grpo-conflicts", "sft", "base")
+PASS_ARMS = ("gtpo", "grpo", "grpo-entropy", "grpo-conflicts", "sft")
 PANELS = (
     ("accuracy", "Training accuracy, %", 100), ("format", "Complete format, %", 100), ("entropy", "Entropy, nats", 1),
 )  # fmt: skip
@@ -43,7 +43,7 @@ STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#9aa0aa", "axes.labelcolor": "#30343c", "xtick.color": "#4a505a", "ytick.color": "#4a505a",
     "axes.grid": True, "grid.color": "#e6e8ec", "grid.linewidth": 0.8, "axes.axisbelow": True,
     "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlelocation": "left", "legend.frameon": False,
-    "svg.hashsalt": "gtpo", "svg.fonttype": "none", "figure.dpi": 100, "savefig.dpi": 160,
+    "svg.hashsalt": "gtpo", "svg.fonttype": "none",
 }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def draw_curves(records: Records, setting: str, path: Path) -> bool:
 
 
 def draw_pass(records: Records, setting: str, path: Path) -> bool:
-    """pass@k and maj@k of what the trained policies sample on the held-out problems."""
+    """pass@k and maj@k of what the trained policies sample on the held-out problems; the untrained one's below k."""
     arms = [arm for arm in PASS_ARMS if of_arm(records, setting, arm)]
     if not arms:
         return False
@@ -75,11 +75,14 @@ def draw_pass(records: Records, setting: str, path: Path) -> bool:
         for arm in arms:
             rows = [[100 * one.after[f"{kind}@{k}"] for k in KS] for one in of_arm(records, setting, arm)]
             draw_mean(axis, list(KS), np.array(rows), arm, marker="o")
+        untrained = [one.after for one in of_arm(records, setting, "base")[:1]]
+        below = [f"\n({100 * after[f'{kind}@{k}']:.0f})" for after in untrained for k in KS] or [""] * len(KS)
         axis.set_xscale("log", base=2)
-        axis.set_xticks(KS, [str(k) for k in KS])
+        axis.set_xticks(KS, [f"{k}{text}" for k, text in zip(KS, below, strict=True)])
         axis.minorticks_off()
+        axis.set_ylim(0, min(axis.get_ylim()[1], 101))
         axis.set_title(f"{kind}@k, %")
-        axis.set_xlabel("k")
+        axis.set_xlabel("k (in brackets: untrained)" if untrained else "k")
     finish(figure, axes[0][0], path, SETTINGS[setting].title)
     return True
 
@@ -92,7 +95,7 @@ def draw_effects(records: Records, setting: str, path: Path) -> bool:
     if not pairs:
         return False
     names = ("accuracy", "format", "entropy", "pass@32")
-    figure, axes = figure_of(1, len(names), (11.5, 0.9 + 0.3 * len(pairs)), sharey=True)
+    figure, axes = figure_of(1, len(names), (11.5, max(2.0, 0.9 + 0.3 * len(pairs))), sharey=True)
     for axis, name in zip(axes[0], names, strict=True):
         quantity = QUANTITIES[name]
         scale = 100 if quantity.unit == "%" else 1
@@ -130,7 +133,8 @@ def draw_mean(axis: Any, xs: Sequence[float], rows: np.ndarray, arm: str, **styl
     axis.plot(xs, rows.mean(0), color=color, linewidth=1.9, markersize=4, label=label, **style)
     if len(rows) > 1:
         half = student_half_width(rows)
-        axis.fill_between(xs, rows.mean(0) - half, rows.mean(0) + half, color=color, alpha=0.15, linewidth=0)
+        low = (rows.mean(0) - half).clip(min=0)  # nothing that is drawn can be below
+        axis.fill_between(xs, low, rows.mean(0) + half, color=color, alpha=0.15, linewidth=0)
 
 
 def student_half_width(rows: np.ndarray) -> np.ndarray:
@@ -141,7 +145,7 @@ def student_half_width(rows: np.ndarray) -> np.ndarray:
 def mark_ln2(axis: Any) -> None:
     axis.axhline(math.log(2), color="#30343c", linestyle=(0, (4, 3)), linewidth=1)
     axis.annotate("ln 2", (1, math.log(2)), xycoords=("axes fraction", "data"), ha="right", va="bottom")
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, max(axis.get_ylim()[1], 1.15 * math.log(2)))
 
 
 def figure_of(num_rows: int, num_columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
@@ -157,8 +161,7 @@ def finish(figure: Any, first: Any, path: Path, title: str) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color="#4a505a")
     path.parent.mkdir(parents=True, exist_ok=True)
-    for ending, metadata in ((".svg", {"Date": None}), (".png", None)):
-        figure.savefig(path.with_suffix(ending), metadata=metadata)
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
 def tables(data: Path = DATA) -> dict[str, str]:

@@ -16,9 +16,8 @@ from typing import Any
 
 from experiments.arms import ARMS
 from experiments.jobs import Folder, Job
-from experiments.settings import SETTINGS, train_options
+from experiments.settings import SETTINGS, Setting, train_options
 
-NUM_PROBLEMS = 128
 NUM_SAMPLES = 32
 MAX_NEW_TOKENS = 96
 BATCH_SIZE = 512
@@ -57,9 +56,7 @@ def run_job(job: Job, folder: Folder) -> int:
             **provenance(),
             "seconds": summary["seconds"],
             "steps": summary["steps"],
-            "after": measure_policy(
-                str(work) if is_trained else "lab", work / "eval", SETTINGS[job.setting].temperature
-            ),
+            "after": measure_policy(str(work) if is_trained else "lab", work / "eval", SETTINGS[job.setting]),
             "curve": read_curve(work) if is_trained else {"step": []},
         },
     )
@@ -81,16 +78,17 @@ def train_arguments(job: Job, work: Path) -> list[str]:
                        for name, value in options.items())]  # fmt: skip
 
 
-def measure_policy(model: str, out: Path, temperature: float) -> dict[str, Any]:
+def measure_policy(model: str, out: Path, setting: Setting) -> dict[str, Any]:
     """Accuracy, format, entropy and pass@k of what the policy samples, and the accuracy of its greedy answers."""
     from gtpo.evaluation.evaluate import evaluate
     from gtpo.evaluation.sampling import SamplingSettings
 
+    num_problems, temperature = setting.num_problems, setting.temperature
     sampled = SamplingSettings(NUM_SAMPLES, temperature, max_new_tokens=MAX_NEW_TOKENS)
     greedy = SamplingSettings(1, 0.0, max_new_tokens=MAX_NEW_TOKENS)
-    found: dict[str, Any] = {"num_problems": NUM_PROBLEMS, "num_samples": NUM_SAMPLES, "temperature": temperature}
+    found: dict[str, Any] = {"num_problems": num_problems, "num_samples": NUM_SAMPLES, "temperature": temperature}
     for name, settings, ks in (("sampled", sampled, KS), ("greedy", greedy, (1,))):
-        evaluation = evaluate([model], ["lab"], settings, out / name, ks=ks, limit=NUM_PROBLEMS, batch_size=BATCH_SIZE)
+        evaluation = evaluate([model], ["lab"], settings, out / name, ks=ks, limit=num_problems, batch_size=BATCH_SIZE)
         values = {key: round(one.value, 5) for key, one in evaluation.measurements[0].estimates.items()}
         if name == "greedy":
             return {**found, "greedy": values["pass@1"]}

@@ -91,7 +91,11 @@ def environment(device: str) -> dict[str, str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.run", description="Run the jobs of an experiment.")
     add = parser.add_argument
-    add("--setting", default="comfortable", help="with commas: comfortable, noise, batch (default: %(default)s)")
+    add(
+        "--setting",
+        default="comfortable",
+        help="with commas: comfortable, noise, batch; smoke takes seconds (default: %(default)s)",
+    )
     add("--arms", default="main", help="with commas: arms and groups of arms (default: %(default)s)")
     add("--seeds", default="1-8", help="such as 1-8,11 (default: %(default)s)")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time (default: one a core)")

@@ -12,12 +12,13 @@ from experiments.arms import ARMS, Options
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Options of every arm; the temperature is also the one that the policy is measured at."""
+    """Options of every arm; the temperature is also the one that the policy is measured at, on so many problems."""
 
     title: str
     options: Options
     sft_options: Options = dataclasses.field(default_factory=dict)
     temperature: float = 1.0
+    num_problems: int = 128
 
 
 ONE_PROMPT: Options = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
@@ -51,6 +52,7 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
         "smoke": Setting(
             "two tiny steps, to see that everything runs",
             {**ONE_PROMPT, "max_steps": 2, "save_steps": 1},
+            num_problems=4,
         ),
     }
 )

@@ -23,6 +23,14 @@ from gtpo.reports.compare import Comparison, has_collapsed
 NONE = "Not run yet."
 FIGURES = {1: "curves", 4: "effects", 5: "pass"}
 """The figure that goes with the table of a claim."""
+SHOWN = {
+    "curves": "Training accuracy, complete format and entropy over steps, a line an arm: mean over seeds, smoothed "
+    "over a twentieth of the steps; band: Student's 95 % interval",
+    "effects": "Differences between arms, seed by seed, in held-out accuracy, format, entropy and pass@32: mean over "
+    "seeds with its 95 % interval",
+    "pass": "pass@k and maj@k on held-out problems over k, a line an arm: mean over seeds; band: Student's 95 % "
+    "interval; in brackets the untrained policy",
+}
 SUMMARY = ("accuracy", "greedy", "format", "entropy", "entropy-peak", "pass@8", "pass@32", "maj@32")
 
 
@@ -80,7 +88,9 @@ def _answers(questions: Sequence[Question], records: Records, setting: str) -> s
     header = ["", "against", "", "first", "second", "difference", "95 % interval", "runs", "verdict", "more seeds"]
     rows = [_row(question, comparison) for question, comparison in found if comparison is not None]
     kind = FIGURES.get(questions[0].claim)
-    figure = f"![{SETTINGS[setting].title}](figures/lab_{kind}_{setting}.svg)\n\n" if kind else ""
+    figure = (
+        f"![{SHOWN[kind]}. Setting: {SETTINGS[setting].title}](figures/lab_{kind}_{setting}.svg)\n\n" if kind else ""
+    )
     return figure + _titled(setting, [header, *rows]) if rows else ""
 
 

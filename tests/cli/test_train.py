@@ -157,17 +157,28 @@ def test_a_dry_run_says_the_plan_and_writes_nothing(tmp_path, monkeypatch, capsy
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_processes_make_one_run(tmp_path):
-    run = tmp_path / "run"
+def train_by_two_processes(*options):
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "gtpo.cli.main",
-        "train", "--output_dir", str(run), "--max_steps", "2", *SMALL, "--use_cpu",
+        "train", "--max_steps", "2", *SMALL, "--use_cpu", *options,
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_two_processes_make_one_run(tmp_path):
+    run = tmp_path / "run"
+    shown = train_by_two_processes("--output_dir", str(run))
     assert [row["step"] for row in read_metrics(run)] == [1, 2]
-    assert done.stdout.count("before") == 1
+    assert shown.count("before") == 1
+
+
+def test_two_processes_say_one_plan_about_both(tmp_path):
+    shown = train_by_two_processes("--output_dir", str(tmp_path / "run"), "--dry-run")
+    assert shown.count("Nothing was trained") == 1
+    assert "a generation batch of 16 over 2 processes" in shown  # 8 of each
 
 
 calls = []
@@ -215,6 +226,9 @@ WRONG = {
     "a resume with options": (["--resume", "nowhere", "--seed", "1"], "takes no recipe and no options"),
     "a dry resume": (["--resume", "nowhere", "--dry-run"], "takes no recipe and no options"),
     "an option that would do nothing": (["--lora_r", "8"], "lora_r does nothing without use_peft"),
+    "no vllm": (["--use_vllm", "true"], "pip install 'gtpo[vllm]'"),
+    "no vllm for a dry run": (["--use_vllm", "true", "--dry-run"], "pip install 'gtpo[vllm]'"),
+    "vllm's option without vllm": (["--vllm_mode", "server"], "vllm_mode does nothing without use_vllm: true"),
     "a checkpoint by trl's name": (["--resume_from_checkpoint", "x"], "Use `gtpo train --resume RUN`"),
     "what trl refuses": (["--reward_weights", "1", "2"], "TRL refuses these settings"),
     "columns of no file": (["--columns", "answer=truth"], "names the columns of a file, and lab is none"),
@@ -227,10 +241,15 @@ WRONG = {
 @pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG.keys())
 def test_bad_input_gets_one_line_and_a_nonzero_exit(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gtpo.training.vllm.is_vllm_available", lambda: False)
+    evaluations = []
+    if "--use_vllm" in arguments:
+        monkeypatch.setattr("gtpo.training.session.evaluate", lambda *_, **__: evaluations.append(1))
     assert main(["train", *arguments, *([] if "--resume" in arguments else ["--max_steps", "1", *SMALL])]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ")
     assert message in error
+    assert not evaluations
     assert not list(tmp_path.glob("runs/*"))  # the mended command finds its folder free
 
 

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 from experiments.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, peak_entropy
 from experiments.collect import ABOUT, AFTER, Record, read_data, write_data
-from experiments.figures import ROOT, draw_curves, draw_effects, draw_pass, main, student_half_width, tables
+from experiments.figures import (
+    ROOT,
+    draw_curves,
+    draw_effects,
+    draw_mean,
+    draw_pass,
+    figure_of,
+    main,
+    student_half_width,
+    tables,
+)
 from experiments.jobs import Job
 from experiments.tables import insert, lab_tables
 
@@ -129,6 +139,7 @@ def test_a_part_without_a_place_is_an_error():
         insert("nothing here", {"lab-runs": "x"})
 
 
+@pytest.mark.filterwarnings("error")
 def test_figures_and_tables_are_drawn_by_one_command(records, tmp_path):
     write_data(records.values(), tmp_path / "data")
     document = tmp_path / "results.md"
@@ -136,20 +147,35 @@ def test_figures_and_tables_are_drawn_by_one_command(records, tmp_path):
     arguments = ["--data", str(tmp_path / "data"), "--figures", str(tmp_path / "f"), "--document", str(document)]
     assert main(arguments) == 0
     drawn = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
-    kinds, endings = ("curves", "pass", "effects"), ("svg", "png")
-    assert {f"lab_{kind}_comfortable.{ending}" for kind in kinds for ending in endings} == set(drawn)
+    assert {f"lab_{kind}_comfortable.svg" for kind in ("curves", "pass", "effects")} == set(drawn)
     assert b"GRPO (5)" in drawn["lab_curves_comfortable.svg"]
     text = document.read_text()
     main(arguments)
     assert document.read_text() == text
-    again = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir() if path.suffix == ".svg"}
-    assert again == {name: content for name, content in drawn.items() if name.endswith(".svg")}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()} == drawn
+    for words in ("mean over seeds", "smoothed over a twentieth", "Student's 95 % interval", "comfortable: the lab's"):
+        assert words in text.partition("figures/lab_curves")[0].rpartition("![")[2]
 
 
 @pytest.mark.parametrize("draw", [draw_curves, draw_pass, draw_effects])
 def test_nothing_is_drawn_from_nothing(draw, tmp_path):
     assert not draw({}, "comfortable", tmp_path / "figure")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_untrained_policy_is_a_note_and_no_line(records, tmp_path):
+    untrained = by_job(record("base", 0, 0.345))
+    assert not draw_pass(untrained, "comfortable", tmp_path / "alone")
+    assert draw_pass({**records, **untrained}, "comfortable", tmp_path / "with")
+    drawn = (tmp_path / "with.svg").read_text()
+    assert "untrained (1)" not in drawn
+    assert drawn.count("(34)") == 12  # six k, of pass@k and of maj@k
+
+
+def test_bands_do_not_reach_below_zero():
+    axis = figure_of(1, 1, (2, 2))[1][0][0]
+    draw_mean(axis, [1, 2], np.array([[0.0, 1.0], [3.0, 1.0]]), "gtpo")
+    assert axis.collections[0].get_paths()[0].vertices[:, 1].min() == 0
 
 
 def test_the_tables_of_the_document_are_those_of_the_committed_data():

@@ -17,7 +17,6 @@ from gtpo.training.session import StopAtStep
 
 @pytest.fixture(autouse=True)
 def small_evaluation(monkeypatch):
-    monkeypatch.setattr(job_module, "NUM_PROBLEMS", 2)
     monkeypatch.setattr(job_module, "NUM_SAMPLES", 2)
     monkeypatch.setattr(job_module, "KS", (1, 2))
     monkeypatch.setattr(job_module, "MAX_NEW_TOKENS", 8)
@@ -76,7 +75,7 @@ def test_the_result_tells_what_was_run_and_what_came_out(tmp_path):
     assert run_job(job, folder) == 0
     result = json.loads(folder.result(job).read_text())
     assert (result["setting"], result["arm"], result["seed"], result["steps"]) == ("smoke", "base", 1, 0)
-    assert result["after"]["num_problems"] == 2
+    assert result["after"]["num_problems"] == 4
     assert 0 <= result["after"]["accuracy"] <= result["after"]["pass@2"] <= 1
     assert {"torch", "trl", "python"} <= set(result["versions"])
 

@@ -86,7 +86,8 @@ def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
     if is_dry:
         from gtpo.training.dry_run import describe
 
-        sys.stdout.write(describe(plan))
+        if plan.config.process_index == 0:
+            sys.stdout.write(describe(plan))
         return 0
     options = plan.options
     description = {

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 _MATRIX = re.compile(r"\\begin\{(?P<kind>[pvV]?)matrix\}(?P<cells>.*)\\end\{(?P=kind)matrix\}", re.DOTALL)
 _MEMBER_OF = re.compile(r"[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")
 _AND = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|,?\s+(?:and|or)\s+")
-_CLOSING = {"(": ")]", "[": "])"}
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,14 @@ from gtpo.training.data import held_out_problems, rl_dataset, system_prompt, tra
 from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
 from gtpo.training.plan import Plan
 from gtpo.training.rewards import find_reward
+from gtpo.training.vllm import require_room, require_vllm
 
 GIB = 2**30
 
 
 def describe(plan: Plan) -> str:
     """Load configuration, tokenizer and problems, score three problems with their own solutions, and say the plan."""
+    require_vllm(plan)
     options, config = plan.options, plan.config
     folder = Path(config.output_dir)
     if folder.exists() and any(folder.iterdir()):
@@ -27,6 +29,7 @@ def describe(plan: Plan) -> str:
     if options.model.endswith(".gguf") and not Path(model).is_file():
         raise ConfigError(f"There is no file {model}.")
     tokenizer = None if model.endswith(".gguf") else load_tokenizer(model)
+    require_room(plan, None if tokenizer is None else model)
     trainer_arguments(plan.model_config, config)
     problems, num_dropped = training_problems(options, tokenizer, config.seed)
     held_out = held_out_problems(options)
@@ -44,8 +47,10 @@ def describe(plan: Plan) -> str:
         lengths = [len(encode_prompt(tokenizer, to_messages(p, system_prompt(options)))) for p in problems[:3]]
         lines.append(f"prompts     {', '.join(map(str, lengths))} tokens for the first three problems")
         if options.method != "sft":
-            most = config.generation_batch_size * (max(lengths) + config.max_completion_length)
-            lines.append(f"tokens      at most {most:,} a generation batch of {config.generation_batch_size}")
+            size, num_processes = config.generation_batch_size, config.world_size
+            most = size * (max(lengths) + config.max_completion_length)
+            where = f" over {num_processes} processes" if num_processes > 1 else ""
+            lines.append(f"tokens      at most {most:,} a generation batch of {size}{where}")
     if options.method != "sft":
         lines += _try_rewards(plan, problems[:3])
     return "\n".join(lines) + "\nNothing was trained, nothing was written.\n"

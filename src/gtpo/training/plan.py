@@ -12,7 +12,7 @@ from trl.trainer.model_config import ModelConfig
 from gtpo.errors import ConfigError
 from gtpo.training.options import NAMES, RunOptions, read_options
 from gtpo.training.parser import parse
-from gtpo.training.recipe import Setting, Settings, load_recipe
+from gtpo.training.recipe import COMMAND_LINE, Setting, Settings, load_recipe
 
 LAB_RECIPE = Path(__file__).with_name("lab.yaml")
 DEFAULTS = {"report_to": "none", "logging_steps": 1, "disable_tqdm": True}
@@ -35,6 +35,7 @@ def make_plan(recipe: Path | None, overrides: Settings) -> Plan:
 
 
 def plan_from(settings: Settings) -> Plan:
+    settings = _without_vllm(settings) if _is_switched_off(settings, "use_vllm") else settings
     options = read_options({name: settings[name].value for name in NAMES if name in settings})
     _refuse_ignored(options, settings)
     theirs = {name: setting for name, setting in settings.items() if name not in NAMES}
@@ -55,15 +56,29 @@ def _refuse_ignored(options: RunOptions, settings: Settings) -> None:
     for name, remedy in refused.items():
         if name in settings and str(settings[name].value).lower() not in ("false", "no", "none"):
             raise ConfigError(f"{settings[name].origin}: {name} is not taken here. {remedy}")
-    lora = [name for name in settings if name.startswith("lora_")]
-    if lora and not _is_true(settings, "use_peft"):
-        raise ConfigError(f"{settings[lora[0]].origin}: {lora[0]} does nothing without use_peft: true.")
+    for prefix, switch in (("lora_", "use_peft"), ("vllm_", "use_vllm")):
+        idle = [name for name in settings if name.startswith(prefix)]
+        if idle and not _is_true(settings, switch) and not (options.method == "sft" and prefix == "vllm_"):
+            raise ConfigError(f"{settings[idle[0]].origin}: {idle[0]} does nothing without {switch}: true.")
     if options.method == "sft" and options.on_collapse == "stop":
         raise ConfigError("on_collapse=stop is for gtpo and grpo: nothing in an SFT run tells of a collapse.")
 
 
 def _is_true(settings: Settings, name: str) -> bool:
-    return name in settings and str(settings[name].value).lower() == "true"
+    return name in settings and str(settings[name].value).lower() in ("true", "yes", "t", "y", "1")
+
+
+def _is_switched_off(settings: Settings, name: str) -> bool:
+    return name in settings and settings[name].origin == COMMAND_LINE and not _is_true(settings, name)
+
+
+def _without_vllm(settings: Settings) -> Settings:
+    """A recipe's options of vLLM are for its use_vllm: true; `--use_vllm false` takes them away with it."""
+    return {
+        name: setting
+        for name, setting in settings.items()
+        if not name.startswith("vllm_") or setting.origin == COMMAND_LINE
+    }
 
 
 def _defaults(options: RunOptions, theirs: Settings) -> dict[str, Any]:

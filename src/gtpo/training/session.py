@@ -30,6 +30,7 @@ from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
 from gtpo.training.plan import Plan
 from gtpo.training.rewards import find_reward
 from gtpo.training.run import RunFolder
+from gtpo.training.vllm import require_room, require_vllm
 
 
 class StopAtStep(TrainerCallback):
@@ -102,10 +103,12 @@ def make_trainer(plan: Plan, model: str, callbacks: Sequence[TrainerCallback] = 
 
 def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Any = no_progress) -> bool:
     """Train in the run's folder, from its last complete checkpoint if it has one. False if it was interrupted."""
+    require_vllm(plan)
     with StopAtStep() as stop:
         processes = PartialState()
         with processes.main_process_first():
             model = locate_model(plan.options.model, run.path, plan.model_config.model_revision)
+            require_room(plan, model)
             if processes.is_main_process:
                 if "before" not in run.summary():
                     run.write_summary(before=held_out(plan, model, run, "before", progress))
