@@ -114,4 +114,5 @@ def test_what_does_not_fit_is_refused_with_reason_and_remedy(change, named):
 
 
 def test_the_decoupled_rollout_correction_is_taken():
-    read_settings(options(algorithm__rollout_correction={"bypass_mode": False, "rollout_is": "token"}))
+    corrected = options(algorithm__rollout_correction={"bypass_mode": False, "rollout_is": "token"})
+    assert read_settings(corrected) == read_settings(options())
