@@ -25,6 +25,9 @@ from gtpo.integrations.trl.recording import MetricsRecorder, record_groups
 from gtpo.integrations.trl.state import InitialEntropyCallback
 from gtpo.paper import PAPER
 
+SCORED_ENTROPY = "entropy of all"
+"""Kept among TRL's metrics, which checkpoints hold, until it takes the place of `entropy` in the log."""
+
 
 class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     """Trainer for GTPO, Group-relative Trajectory-based Policy Optimization (arXiv:2508.03772).
@@ -54,7 +57,6 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     _is_scoring = False
     _captured_entropy: Tensor | None = None
     _rewards_per_func: Tensor | None = None
-    _scored_entropy: tuple[float, ...] = ()
 
     def __init__(
         self, model: Any, reward_funcs: Any = None, args: GTPOConfig | None = None, *rest: Any, **kwargs: Any
@@ -112,7 +114,7 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
         seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
         self._log_shaping(mine, {"gtpo/initial_entropy": initial_entropy, **seconds})
         if self.model.training and self.args.trim_batches and self.args.is_on_policy:
-            self._scored_entropy += (self._mean_token_entropy(rows),)
+            self._metrics["train"][SCORED_ENTROPY].append(self._mean_token_entropy(rows))
         return batch
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -171,9 +173,8 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """The parent's. It takes `entropy` from the update, where completions may be left out: here it is of all."""
-        if self.model.training and self._scored_entropy:
-            self._metrics["train"]["entropy"] = list(self._scored_entropy)
-            self._scored_entropy = ()
+        if self.model.training and SCORED_ENTROPY in self._metrics["train"]:
+            self._metrics["train"]["entropy"] = self._metrics["train"].pop(SCORED_ENTROPY)
         super().log(logs, start_time)
 
     def _mean_token_entropy(self, rows: Rows) -> float:
