@@ -2,6 +2,7 @@
 
     python benchmarks/bench_scaling.py --append benchmarks/results.csv         # one GPU, a model of 150 M parameters
     python benchmarks/bench_scaling.py --amounts length vocabulary             # two of the four sweeps
+    python benchmarks/bench_scaling.py --size small --append …                 # an idle CPU, minutes: 6 M parameters
     python benchmarks/bench_scaling.py --size tiny                             # a CPU, seconds
 
 The trainer and the clock are bench_update's, with TRL's correction on. One amount is varied at a time; G at a constant
@@ -20,6 +21,7 @@ from transformers.utils.logging import disable_progress_bar
 
 SIZES = {
     "full": Size("150m", 16, 8, 512, (60, 100), 16, 32768),
+    "small": Size("6m", 8, 4, 128, (12, 20), 8, 8192),
     "tiny": Size("tiny", 4, 4, 24, (4, 8), 4, 512),
 }
 AMOUNTS = ("completions", "G", "length", "vocabulary")

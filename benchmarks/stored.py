@@ -27,6 +27,10 @@ SHAPES: dict[str, dict[str, int]] = {
         "hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 4,
         "intermediate_size": 2816, "vocab_size": 32768,
     },
+    "6m": {
+        "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "intermediate_size": 704, "vocab_size": 8192,
+    },
     "tiny": {
         "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
         "intermediate_size": 64, "vocab_size": 512,
