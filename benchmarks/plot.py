@@ -22,7 +22,7 @@ FIGURES = Path(__file__).with_name("figures")
 COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb", "#dddddd")  # safe for all eyes
 PALE = {"alpha": 0.45, "hatch": "///", "edgecolor": "white", "linewidth": 0}
 SHARED = ", card shared"
-MODELS = {"150m": "150 M parameters"}
+MODELS = {"6m": "6 M parameters", "150m": "150 M parameters"}
 EARLY_STEPS = {"a7e51d7": 2}
 """Timed steps of rows that were written before a row said them."""
 
@@ -123,23 +123,30 @@ def _sweeps(history: Sequence[Result], device: str) -> dict[str, tuple[str, dict
 
 
 def scaling(history: Sequence[Result]) -> Any:
-    """The update's time against work, with the fitted exponent."""
+    """The update's time against work, with the fitted exponent; a row of panels for each model."""
     rows = latest(history, "scaling")
-    slopes = {row.metric.removeprefix("exponent in "): row.median for row in rows if row.metric.startswith("exponent")}
-    labels = {"length": "limit of tokens of a completion"}
-    figure, axes = plt.subplots(1, max(1, len(slopes)), figsize=(3 * len(slopes), 3), sharey=True, squeeze=False)
-    for axis, (amount, slope) in zip(axes[0], slopes.items(), strict=False):
-        times = [row for row in rows if row.metric == "time" and row.size.endswith(f"over {amount}")]
-        _line(axis, dict(sorted((_amount(row.size, amount), row) for row in times)), COLOURS[0])
-        axis.set_yscale("log", base=2)
-        axis.set_xlabel(labels.get(amount, amount))
-        axis.set_title(f"exponent {_signed(slope)}", fontsize=9)
-    low, high = axes[0][0].get_ylim()
-    ticks = [2.0**power for power in range(-6, 10) if low <= 2.0**power <= high]
-    axes[0][0].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    shapes = {row.size.partition(",")[0] for row in rows}
-    models = " and ".join(MODELS.get(one, one) for one in sorted(shapes))
-    axes[0][0].set_ylabel(f"seconds of an update\n({models})", fontsize=9)
+    shapes = list(dict.fromkeys(row.size.partition(",")[0] for row in rows))
+    amounts = {name: name for name in ("completions", "G", "length", "vocabulary")}
+    amounts["length"] = "limit of tokens of a completion"
+    figure, axes = plt.subplots(len(shapes), 4, figsize=(12, 3 * len(shapes)), sharey="row", squeeze=False)
+    for line, shape in zip(axes, shapes, strict=True):
+        mine = [row for row in rows if row.size.startswith(f"{shape},")]
+        for axis, (amount, label) in zip(line, amounts.items(), strict=True):
+            slopes = [row.median for row in mine if row.metric == f"exponent in {amount}"]
+            times = [row for row in mine if row.metric == "time" and row.size.endswith(f"over {amount}")]
+            if not slopes:
+                axis.set_axis_off()
+                continue
+            points = {_amount(row.size, amount): row for row in times}
+            _line(axis, dict(sorted(points.items())), COLOURS[0])
+            axis.set_yscale("log", base=2)
+            axis.set_xlabel(label)
+            axis.set_title(f"exponent {_signed(slopes[0])}", fontsize=9)
+        low, high = line[0].get_ylim()
+        ticks = [2.0**power for power in range(-6, 10) if low <= 2.0**power <= high]
+        line[0].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        hardware = next(row.hardware for row in mine)
+        line[0].set_ylabel(f"seconds of an update\n{MODELS.get(shape, shape)}\n{hardware}", fontsize=8)
     return figure
 
 
