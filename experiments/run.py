@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     add(
         "--setting",
         default="comfortable",
-        help="with commas: comfortable, noise, batch; smoke takes seconds (default: %(default)s)",
+        help="with commas: comfortable, noise, edge, batch; smoke takes seconds (default: %(default)s)",
     )
     add("--arms", default="main", help="with commas: arms and groups of arms (default: %(default)s)")
     add("--seeds", default="1-8", help="such as 1-8,11 (default: %(default)s)")

@@ -44,6 +44,18 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
             SFT_STEPS,
             temperature=1.4,
         ),
+        "edge": Setting(
+            "edge of learning: 1 prompt × 8, temperature 1.4, reward noise of 10, learning rate 2e-4, 200 steps",
+            {
+                **ONE_PROMPT,
+                "max_steps": 200,
+                "save_steps": 100,
+                "learning_rate": 2e-4,
+                "rewards": "experiments.rewards:noisy_reward",
+            },
+            SFT_STEPS,
+            temperature=1.4,
+        ),
         "batch": Setting(
             "stress by step size: 1 prompt × 8, learning rate 5e-4, 200 steps",
             {**ONE_PROMPT, "max_steps": 200, "save_steps": 100, "learning_rate": 5e-4},
