@@ -3,9 +3,9 @@
     python -m experiments.real --arms grpo,gtpo --seed 1 --model DIR --data-dir DIR --out runs/real --minutes 24
 
 The arms start one after the other (vLLM measures the card's free memory while it starts), stop after the same step,
-and are then evaluated side by side. If the time is short they stop early, together. Every result is a file of its own,
-written as soon as it is there; the same command again does what is missing. `--spec dry` is the same on the lab's tiny
-model with transformers, to see that it runs.
+and each is evaluated as soon as it has stopped. If the time is short they stop early, together. Every result is a file
+of its own, written as soon as it is there; the same command again does what is missing. `--spec dry` is the same on the
+lab's tiny model with transformers, to see that it runs.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.arms import ARMS, Options
@@ -62,7 +62,8 @@ SPECS: Mapping[str, Spec] = {
         rl_options={"vllm_gpu_memory_utilization": 0.12},
         engine="vllm",
         engine_options={
-            "gpu_memory_utilization": 0.4, "dtype": "bfloat16", "max_model_len": 2048, "max_num_seqs": 512,
+            "gpu_memory_utilization": 0.3, "kv_cache_memory_bytes": 24_000_000_000, "dtype": "bfloat16",
+            "max_model_len": 2048, "max_num_seqs": 512,
         },
         evaluations=(
             Asked("gsm8k", 320, 32, 400), Asked("amc23", None, 32, 1024), Asked("aime24", None, 32, 1024),
@@ -98,6 +99,9 @@ class Place:
     def evaluation(self, asked: Asked) -> Path:
         return self.out / "results" / f"{self.name}_on_{asked.problems}.json"
 
+    def samples(self, asked: Asked) -> Path:
+        return self.out / "samples" / self.name / f"{asked.problems}.jsonl"
+
     @property
     def is_trained(self) -> bool:
         """Nothing is left to train: there is nothing to, or its weights are there or no longer needed."""
@@ -123,20 +127,33 @@ class Pair:
         self.start = time.monotonic()
         self.end = self.start + 60 * options.minutes
         self.processes: dict[Place, subprocess.Popen[bytes]] = {}
+        self.evaluated: list[Place] = []
 
     def run(self) -> int:
-        """0 if every arm is trained and evaluated."""
-        training = [place for place in self.places if not place.is_trained]
-        for place in training:
-            place.stop_at.unlink(missing_ok=True)
-            self._start("train", place, attempt=0)
-            self._wait_for_first_step(place)
-        self._wait(training, self.end - 60 * self.options.evaluation_minutes, self._stop_together)
-        trained = [place for place in self.places if place.is_trained and not place.is_evaluated]
-        for place in trained:
-            self._start("evaluate", place, attempt=0)
-        self._wait(trained, self.end, self._kill)
+        """0 if every arm is trained and evaluated. An arm is evaluated as soon as it is trained."""
+        for place in self.places:
+            if not place.is_trained:
+                place.stop_at.unlink(missing_ok=True)
+                self._start("train", place, attempt=0)
+                self._wait_for_first_step(place)
+        late = [(self.end - 60 * self.options.evaluation_minutes, self._stop_together), (self.end, self._kill)]
+        while not self._move_on():
+            while late and time.monotonic() > late[0][0]:
+                late.pop(0)[1]()
+            time.sleep(POLL_SECONDS)
         return 0 if all(place.is_trained and place.is_evaluated for place in self.places) else 1
+
+    def _move_on(self) -> bool:
+        """Start each evaluation that can be; whether nothing is left to wait for."""
+        for place in self.places:
+            is_waiting = place.is_trained and not place.is_evaluated and place not in self.evaluated
+            if is_waiting and not self._is_at_work(place):
+                self.evaluated.append(place)
+                self._start("evaluate", place, attempt=0)
+        return not any(map(self._is_at_work, self.places))
+
+    def _is_at_work(self, place: Place) -> bool:
+        return place in self.processes and self.processes[place].poll() is None
 
     def _start(self, what: str, place: Place, attempt: int) -> None:
         place.log.parent.mkdir(parents=True, exist_ok=True)
@@ -162,26 +179,17 @@ class Pair:
             else:
                 return
 
-    def _wait(self, places: Sequence[Place], deadline: float, when_late: Callable[[Sequence[Place]], None]) -> None:
-        is_late = False
-        while running := [place for place in places if self.processes[place].poll() is None]:
-            if time.monotonic() > deadline and not is_late:
-                is_late = True
-                when_late(running)
-            time.sleep(POLL_SECONDS)
-        for place in places:
-            self._say(f"{place.name}: {place.num_steps()} steps, exit code {self.processes[place].returncode}")
-
-    def _stop_together(self, running: Sequence[Place]) -> None:
+    def _stop_together(self) -> None:
         """All arms end after the same step: the one after the farthest step that any has reached."""
         step = max(place.num_steps() for place in self.places) + 1
         self._say(f"the time for training is over: stopping after step {step}")
-        for place in running:
-            place.stop_at.write_text(str(step))
+        for place in self.places:
+            if self._is_at_work(place) and place not in self.evaluated:
+                place.stop_at.write_text(str(step))
 
-    def _kill(self, running: Sequence[Place]) -> None:
+    def _kill(self) -> None:
         self._say("the time is over")
-        for place in running:
+        for place in filter(self._is_at_work, self.places):
             os.killpg(self.processes[place].pid, signal.SIGKILL)
 
     def _say(self, text: str) -> None:

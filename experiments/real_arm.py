@@ -1,4 +1,7 @@
-"""One arm of the real model, in a process of its own: `train` or `evaluate`. Started by experiments.real."""
+"""One arm of the real model, in a process of its own: `train` or `evaluate`. Started by experiments.real.
+
+`grade`, by hand, grades samples that were brought from elsewhere.
+"""
 
 import argparse
 import json
@@ -19,7 +22,7 @@ from gtpo.evaluation.samples import read_samples
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import SYSTEM_PROMPT, load_problems
 
-VLLM_BATCH = 4096
+VLLM_BATCH = 16384
 
 
 class StopTogether(TrainerCallback):
@@ -57,35 +60,39 @@ def train_arm(place: Place, model: str, data_dir: str | None) -> int:
 
 
 def evaluate_arm(place: Place, model: str, data_dir: str | None) -> int:
-    """Ask everything that has no result yet; of every metric the value of each problem is kept."""
+    """Sample every set that has no result yet, then grade: the card is needed for the first part alone."""
     spec = SPECS[place.spec]
     source = model if ARMS[place.arm].method == "none" else str(place.work / "model")
     engine = _engine(spec.engine, source, spec.engine_options)
     batch_size = VLLM_BATCH if spec.engine == "vllm" else BATCH_SIZES[spec.engine]
     for asked in spec.evaluations:
         if not place.evaluation(asked).is_file():
-            write_result(place.evaluation(asked), _evaluate(engine, place, asked, data_dir, batch_size))
+            _sample(engine, place, asked, data_dir, batch_size)
+    return grade_arm(place)
+
+
+def grade_arm(place: Place) -> int:
+    """Grade what was sampled; of every metric the value of each problem is kept."""
+    for asked in SPECS[place.spec].evaluations:
+        if place.samples(asked).is_file() and not place.evaluation(asked).is_file():
+            measured = measure(read_samples(place.samples(asked)), None, no_progress)
+            values = {name: [float(f"{value:.4g}") for value in column] for name, column in measured.values.items()}
+            about = {"arm": place.arm, "seed": place.seed, "header": measured.header}
+            write_result(place.evaluation(asked), {**about, "values": values})
     return 0
 
 
-def _evaluate(engine: Any, place: Place, asked: Asked, data_dir: str | None, batch_size: int) -> dict[str, Any]:
+def _sample(engine: Any, place: Place, asked: Asked, data_dir: str | None, batch_size: int) -> None:
     settings = SamplingSettings(
         asked.num_samples, SPECS[place.spec].temperature, max_new_tokens=asked.max_new_tokens,
         system_prompt=SYSTEM_PROMPT,
     )  # fmt: skip
     problems = load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)
-    path = place.work.parent / f"{place.name}_eval" / f"{asked.problems}.jsonl"
+    path = place.samples(asked)
     path.parent.mkdir(parents=True, exist_ok=True)
     sample_problems(
         engine, place.arm, asked.problems, problems, settings, path, batch_size=batch_size, progress=no_progress
     )
-    measured = measure(read_samples(path), None, no_progress)
-    return {
-        "arm": place.arm,
-        "seed": place.seed,
-        "header": measured.header,
-        "values": {name: [float(f"{value:.4g}") for value in column] for name, column in measured.values.items()},
-    }
 
 
 def _engine(name: str, model: str, options: Any) -> Any:
@@ -107,17 +114,19 @@ def write_result(path: Path, content: dict[str, Any]) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.real_arm", description="One arm of the real model.")
-    parser.add_argument("what", choices=("train", "evaluate"))
+    parser.add_argument("what", choices=("train", "evaluate", "grade"), help="grade: what was sampled, without a card")
     parser.add_argument("spec", choices=tuple(SPECS))
     parser.add_argument("arm", choices=tuple(ARMS))
     parser.add_argument("seed", type=int)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--model", default=None)
     parser.add_argument("--data-dir", default=None)
     options = parser.parse_args(arguments)
     place = Place(options.out, options.spec, options.arm, options.seed)
+    if options.what == "grade":
+        return grade_arm(place)
     work = train_arm if options.what == "train" else evaluate_arm
-    return work(place, options.model, options.data_dir)
+    return work(place, options.model or SPECS[options.spec].model, options.data_dir)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import subprocess
 import types
 
 import numpy as np
@@ -12,6 +13,7 @@ from experiments.figures import main as draw
 from experiments.figures import tables
 from experiments.real import SPECS, Pair, Place
 from experiments.real_arm import StopTogether, evaluate_arm, train_arm
+from experiments.real_arm import main as real_arm
 from experiments.real_data import over_seeds, read_measurements, read_runs, real_tables
 
 from gtpo.training.plan import make_plan
@@ -47,6 +49,11 @@ def test_an_arm_is_trained_and_evaluated_and_its_results_read_back(tmp_path):
     assert key == ("gtpo", 5, "lab")
     assert measured.num_problems == 4
     assert {"pass@1", "pass@2", "maj@2", "format_rate"} <= set(measured.values)
+    result = place.evaluation(SPECS["dry"].evaluations[0])
+    graded = result.read_bytes()
+    result.unlink()
+    assert real_arm(["grade", "dry", "gtpo", "5", "--out", str(tmp_path)]) == 0  # the samples are enough
+    assert result.read_bytes() == graded
 
 
 def test_what_has_a_result_is_not_asked_again(tmp_path):
@@ -75,7 +82,11 @@ def test_late_arms_are_told_to_stop_after_the_farthest_step_of_any(tmp_path):
     for place, num_steps in zip(places, (7, 5), strict=True):
         place.work.mkdir(parents=True)
         (place.work / "metrics.jsonl").write_text('{"step": 1}\n' * num_steps)
-    Pair(places, argparse.Namespace(minutes=1.0))._stop_together(places)
+    pair = Pair(places, argparse.Namespace(minutes=1.0))
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        pair.processes = dict.fromkeys(places, sleeping)
+        pair._stop_together()
+        sleeping.kill()
     assert [place.stop_at.read_text() for place in places] == ["8", "8"]
 
 
