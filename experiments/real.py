@@ -4,8 +4,8 @@
 
 The arms start one after the other (vLLM measures the card's free memory while it starts), stop after the same step,
 and each is evaluated as soon as it has stopped. If the time is short they stop early, together. Every result is a file
-of its own, written as soon as it is there; the same command again does what is missing. `--spec dry` is the same on the
-lab's tiny model with transformers, to see that it runs.
+of its own, written as soon as it is there; the same command again does what is missing. `--spec dry` is the same on
+the lab's tiny model with transformers, to see that it runs.
 """
 
 import argparse
