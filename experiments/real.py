@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.arms import ARMS, Options
+from experiments.arms import ARMS, NO_CONFLICTS, NO_ENTROPY, Options
 from gtpo.errors import require_choice
 
 ROOT = Path(__file__).parents[1]
@@ -55,15 +55,12 @@ SPECS: Mapping[str, Spec] = {
     "qwen": Spec(
         recipe=ROOT / "recipes" / "qwen2.5-1.5b-gsm8k" / "config.yaml",
         model="Qwen/Qwen2.5-Coder-1.5B-Instruct",
-        options={
-            "max_steps": 100, "held_out_problems": 0, "save_strategy": "no", "gradient_checkpointing": False,
-            "per_device_train_batch_size": 8, "gradient_accumulation_steps": 32,
-        },
+        options={"max_steps": 100, "held_out_problems": 0, "save_strategy": "no"},
         rl_options={"vllm_gpu_memory_utilization": 0.12},
         engine="vllm",
         engine_options={
             "gpu_memory_utilization": 0.3, "kv_cache_memory_bytes": 24_000_000_000, "dtype": "bfloat16",
-            "max_model_len": 2048, "max_num_seqs": 512,
+            "max_model_len": 2048, "max_num_seqs": 512, "seeds_samples": False,
         },
         evaluations=(
             Asked("gsm8k", 320, 32, 400), Asked("amc23", None, 32, 1024), Asked("aime24", None, 32, 1024),
@@ -83,6 +80,18 @@ SPECS: Mapping[str, Spec] = {
         evaluations=(Asked("lab", 4, 2, 16),),
     ),
 }  # fmt: skip
+
+
+def arm_options(arm: str) -> dict[str, str | float | bool]:
+    """Method and options of an arm. GRPO goes through GTPO's trainer with everything of GTPO's off.
+
+    That is TRL's update (tests/integrations/trl: bit for bit untrimmed, within rounding trimmed) without TRL's
+    padding, so that no arm waits for another.
+    """
+    method, options = ARMS[arm].method, ARMS[arm].options
+    if method == "grpo":
+        return {"method": "gtpo", **NO_CONFLICTS, **NO_ENTROPY, **options}
+    return {"method": method, **options}
 
 
 class Place:

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 
 from experiments.arms import ARMS
 from experiments.job import provenance, read_curve
-from experiments.real import SPECS, Asked, Place
+from experiments.real import SPECS, Asked, Place, arm_options
 from gtpo.evaluation.evaluate import BATCH_SIZES, no_progress, sample_problems
 from gtpo.evaluation.metrics import measure
 from gtpo.evaluation.samples import read_samples
@@ -43,13 +43,13 @@ def train_arm(place: Place, model: str, data_dir: str | None) -> int:
     from gtpo.training.run import RunFolder
     from gtpo.training.session import train
 
-    spec, arm = SPECS[place.spec], ARMS[place.arm]
+    spec, arm = SPECS[place.spec], arm_options(place.arm)
     shutil.rmtree(place.work, ignore_errors=True)
-    options: dict[str, Any] = {**spec.options, "method": arm.method, "model": model, "seed": place.seed}
-    options |= {} if arm.method == "sft" else spec.rl_options
-    options |= {**arm.options, "data_dir": data_dir, "output_dir": str(place.work)}
+    options: dict[str, Any] = {**spec.options, "model": model, "seed": place.seed}
+    options |= {} if arm["method"] == "sft" else spec.rl_options
+    options |= {**arm, "data_dir": data_dir, "output_dir": str(place.work)}
     plan = make_plan(spec.recipe, {name: Setting(value, "experiment") for name, value in options.items()})
-    description = {"method": arm.method, "model": model, "problems": plan.options.problems, "seed": place.seed}
+    description = {"method": arm["method"], "model": model, "problems": plan.options.problems, "seed": place.seed}
     run = RunFolder.create(place.work, plan.settings, description)
     if not train(plan, run, [StopTogether(place.stop_at)]):
         return 130
@@ -77,7 +77,8 @@ def grade_arm(place: Place) -> int:
         if place.samples(asked).is_file() and not place.evaluation(asked).is_file():
             measured = measure(read_samples(place.samples(asked)), None, no_progress)
             values = {name: [float(f"{value:.4g}") for value in column] for name, column in measured.values.items()}
-            about = {"arm": place.arm, "seed": place.seed, "header": measured.header}
+            engine = {**measured.header["engine"], "weights": place.name}  # not the folder that they lay in
+            about = {"arm": place.arm, "seed": place.seed, "header": {**measured.header, "engine": engine}}
             write_result(place.evaluation(asked), {**about, "values": values})
     return 0
 

@@ -7,6 +7,7 @@ import pytest
 
 from gtpo.errors import ConfigError, MissingExtraError
 from gtpo.evaluation.sampling import SamplingSettings, load_engine, row_seed
+from gtpo.evaluation.vllm_engine import VLLMEngine
 
 
 def test_one_sample_is_greedy_and_several_are_drawn_at_temperature_0_9_and_top_p_1():
@@ -94,3 +95,5 @@ def test_vllm_gets_token_prompts_and_a_seed_for_each_sample(monkeypatch):
         ("t1", 2, True, None),
     ]
     assert (engine.context_length, engine.description["dtype"]) == (512, "bfloat16")
+    VLLMEngine("some/model", seeds_samples=False).sample([[1, 2]], [11], SamplingSettings())
+    assert [params["seed"] for params in seen["params"]] == [None]

@@ -7,11 +7,10 @@ import types
 
 import numpy as np
 import pytest
-from experiments.arms import ARMS
 from experiments.collect import main as collect
 from experiments.figures import main as draw
 from experiments.figures import tables
-from experiments.real import SPECS, Pair, Place
+from experiments.real import SPECS, Pair, Place, arm_options
 from experiments.real_arm import StopTogether, evaluate_arm, train_arm
 from experiments.real_arm import main as real_arm
 from experiments.real_data import over_seeds, read_measurements, read_runs, real_tables
@@ -23,14 +22,17 @@ from gtpo.training.recipe import Setting
 @pytest.mark.parametrize("arm", ["grpo", "grpo-kl", "gtpo", "sft"])
 def test_the_recipe_takes_the_options_of_every_arm(arm):
     spec = SPECS["qwen"]
-    options = {**spec.options, **({} if arm == "sft" else spec.rl_options), **ARMS[arm].options}
-    options |= {"method": ARMS[arm].method, "use_cpu": True, "output_dir": "runs/nowhere"}
+    options = {**spec.options, **({} if arm == "sft" else spec.rl_options), **arm_options(arm)}
+    options |= {"use_cpu": True, "output_dir": "runs/nowhere"}
     config = make_plan(spec.recipe, {name: Setting(value, "test") for name, value in options.items()}).config
     batch = config.per_device_train_batch_size * config.gradient_accumulation_steps
     assert (batch, config.max_steps) == (256, 100)  # 32 prompts × 8
     if arm != "sft":
         assert (config.num_generations, config.max_completion_length, config.temperature) == (8, 300, 1.0)
         assert config.learning_rate == 2e-6
+    if arm.startswith("grpo"):
+        shaping = config.conflict_edges, config.entropy_filter, config.entropy_penalty
+        assert (*shaping, config.beta) == ("none", "off", 0.0, 1e-6 if arm == "grpo-kl" else 0.0)
 
 
 def test_an_arm_is_trained_and_evaluated_and_its_results_read_back(tmp_path):

@@ -10,15 +10,17 @@ from gtpo.evaluation.sampling import Completion, SamplingSettings
 class VLLMEngine:
     """A model in vLLM. Every sample has a seed of its own, as far as vLLM's kernels are deterministic.
 
+    vLLM draws the rows that have seeds one by one; `seeds_samples=False` leaves it its own stream, drawn at once.
     `options` are vLLM's own, such as gpu_memory_utilization where two engines share a card.
     """
 
-    def __init__(self, model: str, **options: Any) -> None:
+    def __init__(self, model: str, *, seeds_samples: bool = True, **options: Any) -> None:
         try:
             import vllm  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise MissingExtraError("engine='vllm' needs vLLM: pip install 'gtpo[vllm]'") from error
         self._vllm: Any = vllm
+        self._seeds_samples = seeds_samples
         try:
             # "vllm" leaves out the sampling defaults that a model ships in its generation_config.json.
             self._llm: Any = vllm.LLM(model=model, generation_config="vllm", **options)
@@ -40,7 +42,10 @@ class VLLMEngine:
     ) -> list[Completion]:
         params = [
             self._vllm.SamplingParams(
-                temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_new_tokens, seed=seed
+                temperature=settings.temperature,
+                top_p=settings.top_p,
+                max_tokens=settings.max_new_tokens,
+                seed=seed if self._seeds_samples else None,
             )
             for seed in seeds
         ]
