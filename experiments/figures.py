@@ -4,7 +4,7 @@ docs/figures/lab_curves_*    accuracy, format and entropy over steps, a line an 
 docs/figures/lab_pass_*      pass@k and maj@k over k
 docs/figures/lab_effects_*   paired differences with their intervals
 docs/figures/real_*          the same of the real model
-docs/results.md              the tables between its markers
+docs/results.md, README.md   the tables between their markers
 """
 
 import argparse
@@ -165,11 +165,12 @@ def finish(figure: Any, first: Any, path: Path, title: str) -> None:
 
 
 def tables(data: Path = DATA) -> dict[str, str]:
-    """Every generated part of the document."""
+    """Every generated part of the documents."""
+    from experiments.headline import headline
     from experiments.real_data import read_measurements, read_runs, real_tables
 
-    real = data / "real"
-    return {**lab_tables(read_data(data)), **real_tables(read_runs(real), read_measurements(real))}
+    records, runs, measured = read_data(data), read_runs(data / "real"), read_measurements(data / "real")
+    return {**lab_tables(records), **real_tables(runs, measured), **headline(records, runs, measured)}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -177,6 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=DATA, help="default: %(default)s")
     parser.add_argument("--figures", type=Path, default=ROOT / "docs" / "figures", help="default: %(default)s")
     parser.add_argument("--document", type=Path, default=ROOT / "docs" / "results.md", help="default: %(default)s")
+    parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="default: %(default)s")
     options = parser.parse_args(arguments)
     import matplotlib as mpl
 
@@ -195,8 +197,10 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.write(f"{options.figures}/real_curves.svg\n")
         if draw_real_pass(measured, options.figures / "real_pass"):
             sys.stdout.write(f"{options.figures}/real_pass.svg\n")
-    options.document.write_text(insert(options.document.read_text(), tables(options.data)))
-    sys.stdout.write(f"{options.document}\n")
+    parts = tables(options.data)
+    for path, shown in ((options.document, parts), (options.readme, {"headline": parts["headline"]})):
+        path.write_text(insert(path.read_text(), shown))
+        sys.stdout.write(f"{path}\n")
     return 0
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from experiments.arms import ARMS
 from experiments.collect import DATA
 from experiments.job import CURVE
+from experiments.tables import interval, number
 from gtpo.evaluation.evaluate import Evaluation
 from gtpo.evaluation.layout import MISSING, markdown, paper_rows
 from gtpo.evaluation.metrics import Measurement
@@ -123,23 +124,25 @@ def _evaluations(measured: Measured) -> str:
     return "\n\n".join([f"![{shown}](figures/real_pass.svg)", *parts])
 
 
+def comparisons(measured: Measured, arm: str) -> list[Comparison]:
+    """GTPO against an arm, metric by metric, on the problem sets that both were asked."""
+    sides = [[one for key, one in measured.items() if key[0] == name] for name in ("gtpo", arm)]
+    shared = {one.problems for one in sides[0]} & {one.problems for one in sides[1]}
+    if not shared:
+        return []
+    found = compare_evaluations(*([one for one in side if one.problems in shared] for side in sides))
+    return [one for one in found if one.name.split()[-1] in METRICS]
+
+
 def _differences(measured: Measured) -> str:
     rows = [["GTPO against", "", "GTPO", "other", "difference", "95 % interval over problems", "verdict"]]
-    for arm in OPPONENTS:
-        sides = [[one for key, one in measured.items() if key[0] == name] for name in ("gtpo", arm)]
-        shared = {one.problems for one in sides[0]} & {one.problems for one in sides[1]}
-        if shared:
-            found = compare_evaluations(*([one for one in side if one.problems in shared] for side in sides))
-            rows += [_difference_row(arm, one) for one in found if one.name.split()[-1] in METRICS]
+    rows += [_difference_row(arm, one) for arm in OPPONENTS for one in comparisons(measured, arm)]
     return markdown(rows) if len(rows) > 1 else ""
 
 
 def _difference_row(arm: str, one: Comparison) -> list[str]:
-    first, second = f"{100 * one.first:.1f}", f"{100 * one.second:.1f}"
-    low, high = one.low or 0.0, one.high or 0.0
-    interval = f"{100 * low:+.1f} to {100 * high:+.1f}".replace("-", "−")
-    difference = f"{100 * one.difference:+.1f}".replace("-", "−")
-    return [ARMS[arm].title, one.name, first, second, difference, interval, f"**{one.verdict}**"]
+    values = number(one.first, "%"), number(one.second, "%"), number(one.difference, "%", signed=True)
+    return [ARMS[arm].title, one.name, *values, interval(one, "%"), f"**{one.verdict}**"]
 
 
 def _seeds(runs: Sequence[Run]) -> str:
@@ -148,9 +151,7 @@ def _seeds(runs: Sequence[Run]) -> str:
     for arm in ("grpo", "grpo-kl"):
         second = [run for run in runs if run.method == arm]
         for one in compare_runs(first, second) if first and second else []:
-            cells = _difference_row(arm, one)
-            cells[5] = MISSING if one.low is None else cells[5]
-            rows.append([*cells, "" if one.more_seeds is None else str(one.more_seeds)])
+            rows.append([*_difference_row(arm, one), "" if one.more_seeds is None else str(one.more_seeds)])
     return markdown(rows) if len(rows) > 1 else ""
 
 

@@ -17,7 +17,7 @@ from experiments.claims import (
 )
 from experiments.settings import SETTINGS
 from gtpo.errors import DataError
-from gtpo.evaluation.layout import markdown
+from gtpo.evaluation.layout import MISSING, markdown
 from gtpo.reports.compare import Comparison, has_collapsed
 
 NONE = "Not run yet."
@@ -74,7 +74,7 @@ def _summary_cells(records: Records, setting: str, arm: str) -> list[str]:
     cells = [str(len(runs))]
     for name in SUMMARY:
         values = [value for one in runs if (value := QUANTITIES[name].of(one)) is not None]
-        cells.append(_number(sum(values) / len(values), QUANTITIES[name].unit) if values else "–")
+        cells.append(number(sum(values) / len(values), QUANTITIES[name].unit) if values else "–")
     trained = [one for one in runs if len(one.curve["step"])]
     fallen = collapses(trained, records, setting)
     cells.append(f"{sum(fallen)}/{len(fallen)}" if fallen else "–")
@@ -95,17 +95,13 @@ def _answers(questions: Sequence[Question], records: Records, setting: str) -> s
 
 
 def _row(question: Question, found: Comparison) -> list[str]:
-    unit = "%" if question.quantity in COUNTS else QUANTITIES[question.quantity].unit
-    interval = (
-        "–" if found.low is None or found.high is None
-        else f"{_number(found.low, unit, signed=True)} to {_number(found.high, unit, signed=True)}"
-    )  # fmt: skip
+    unit = unit_of(question)
     pairs = str(found.num_first) if found.is_paired else f"{found.num_first} / {found.num_second}"
     verdict = plain_verdict(question.quantity, found) if question.claim == 4 else VERDICTS[found.verdict]
     return [
-        ARMS[question.first].title, ARMS[question.second].title, found.name, _number(found.first, unit),
-        _number(found.second, unit), _number(found.difference, unit, signed=True), interval, pairs, f"**{verdict}**",
-        "" if found.more_seeds is None else str(found.more_seeds),
+        ARMS[question.first].title, ARMS[question.second].title, found.name, number(found.first, unit),
+        number(found.second, unit), number(found.difference, unit, signed=True), interval(found, unit), pairs,
+        f"**{verdict}**", "" if found.more_seeds is None else str(found.more_seeds),
     ]  # fmt: skip
 
 
@@ -116,7 +112,22 @@ def plain_verdict(quantity: str, found: Comparison) -> str:
     return {"better": "lower", "worse": "higher"}.get(found.verdict, found.verdict)
 
 
-def _number(value: float, unit: str, signed: bool = False) -> str:
+def unit_of(question: Question) -> str:
+    return "%" if question.quantity in COUNTS else QUANTITIES[question.quantity].unit
+
+
+def interval(found: Comparison, unit: str) -> str:
+    """The 95 % interval of a difference; a dash where there is none.
+
+    >>> interval(Comparison("accuracy", 0.5, 0.4, 0.1, -0.01, 0.21, 8, 8, True, "not shown", None), "%")
+    '−1.0 to +21.0'
+    """
+    if found.low is None or found.high is None:
+        return MISSING
+    return f"{number(found.low, unit, signed=True)} to {number(found.high, unit, signed=True)}"
+
+
+def number(value: float, unit: str, signed: bool = False) -> str:
     scale, digits = (100, 1) if unit == "%" else (1, 3)
     return f"{scale * value:{'+' if signed else ''}z.{digits}f}".replace("-", "−")
 

@@ -144,8 +144,14 @@ def test_figures_and_tables_are_drawn_by_one_command(records, tmp_path):
     write_data(records.values(), tmp_path / "data")
     document = tmp_path / "results.md"
     document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in tables()))
+    readme = tmp_path / "README.md"
+    readme.write_text("before <!-- headline --><!-- /headline --> after")
     arguments = ["--data", str(tmp_path / "data"), "--figures", str(tmp_path / "f"), "--document", str(document)]
+    arguments += ["--readme", str(readme)]
     assert main(arguments) == 0
+    # the four seeds that both have
+    assert "87.5 against 85.0: **holds**" in readme.read_text()
+    assert "lab, comfortable: 4 seeds" in readme.read_text()
     drawn = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
     assert {f"lab_{kind}_comfortable.svg" for kind in ("curves", "pass", "effects")} == set(drawn)
     assert b"GRPO (5)" in drawn["lab_curves_comfortable.svg"]
@@ -179,8 +185,9 @@ def test_bands_do_not_reach_below_zero():
 
 
 def test_the_tables_of_the_document_are_those_of_the_committed_data():
-    text = (ROOT / "docs" / "results.md").read_text()
+    text, readme = (ROOT / "docs" / "results.md").read_text(), (ROOT / "README.md").read_text()
     assert insert(text, tables()) == text
+    assert insert(readme, {"headline": tables()["headline"]}) == readme
 
 
 def test_questions_are_asked_once():

@@ -131,6 +131,19 @@ def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
     ]
     document = tmp_path / "results.md"
     document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in tables(data)))
-    draw(["--data", str(data), "--figures", str(tmp_path / "f"), "--document", str(document)])
+    draw(
+        [
+            "--data",
+            str(data),
+            "--figures",
+            str(tmp_path / "f"),
+            *("--document", str(document)),
+            *("--readme", str(document)),
+        ]
+    )
     assert {path.stem for path in (tmp_path / "f").iterdir()} == {"real_curves", "real_pass"}
     assert "| GTPO | 1 | 2 |" in document.read_text()
+    head = document.read_text().partition("<!-- headline -->")[2]
+    assert "Qwen2.5-Coder-1.5B on GSM8K: 1 seed, 2 steps" in head
+    assert "62.5 against 50.0: **not shown** (+0.0 to +37.5)" in head
+    assert "0 of 1 collapse against 0 of 1: **not shown**" in head
