@@ -43,8 +43,15 @@ def read_runs(folder: Path = REAL, spec: str = "qwen") -> list[Run]:
                 {name: value for name, value in zip(columns, row, strict=True) if value is not None}
                 for row in zip(*columns.values(), strict=True)
             ]
-            found.append(Run(folder, path.stem, content["arm"], content["seed"], rows, {}, []))
+            notes = [name for name in (content.get("device"), *_versions(content)) if name]
+            after = {"minutes": content.get("seconds", 0.0) / 60}
+            found.append(Run(folder, path.stem, content["arm"], content["seed"], rows, after, notes))
     return found
+
+
+def _versions(content: Mapping[str, Any]) -> list[str]:
+    versions = [f"{name} {number}" for name, number in content.get("versions", {}).items()]
+    return [f"commit {content['commit']}", *versions] if "commit" in content else versions
 
 
 def read_measurements(folder: Path = REAL, spec: str = "qwen") -> Measured:
@@ -89,18 +96,20 @@ def sets_of(measured: Measured) -> list[str]:
 
 def _runs_table(runs: Sequence[Run]) -> str:
     ends = ("accuracy at the end, %", "format at the end, %", "entropy at the end")
-    rows = [["arm", "seed", "steps", *ends, "collapsed"]]
+    rows = [["arm", "seed", "steps", "minutes", *ends, "collapsed"]]
     for run in runs:
         accuracy, form, entropy = (final(run.series(name)) for name in ("accuracy", "format", "entropy"))
         cells = [MISSING if end is None else f"{100 * end:.1f}" for end in (accuracy, form)]
         cells.append(MISSING if entropy is None else f"{entropy:.3f}")
         said = MISSING if accuracy is None else "yes" if has_collapsed(run) else "no"
-        rows.append([ARMS[run.method].title, str(run.seed), str(run.num_steps), *cells, said])
+        about = [ARMS[run.method].title, str(run.seed), str(run.num_steps), f"{run.after['minutes']:.1f}"]
+        rows.append([*about, *cells, said])
     shown = (
         "Training accuracy, complete format and entropy over steps, smoothed over a twentieth of them: the mean "
         "over seeds thick, every run thin"
     )
-    return f"![{shown}](figures/real_curves.svg)\n\n{markdown(rows)}"
+    with_what = ", ".join(dict.fromkeys(note for run in runs for note in run.notes))
+    return f"![{shown}](figures/real_curves.svg)\n\n{markdown(rows)}\n\n{with_what}"
 
 
 def _table_1(measured: Measured) -> str:

@@ -66,7 +66,18 @@ def insert(text: str, parts: Mapping[str, str]) -> str:
 def _summary(records: Records, setting: str) -> str:
     arms = [arm for arm in ARMS if of_arm(records, setting, arm)]
     header = ["arm", "runs", *(_heading(name) for name in SUMMARY), "collapsed", "health: collapsing"]
-    return _titled(setting, [header, *([ARMS[arm].title, *_summary_cells(records, setting, arm)] for arm in arms)])
+    rows = [[ARMS[arm].title, *_summary_cells(records, setting, arm)] for arm in arms]
+    return f"{_titled(setting, [header, *rows])}\n\n{_provenance(records, setting)}"
+
+
+def _provenance(records: Records, setting: str) -> str:
+    about = [one.about for job, one in records.items() if job.setting == setting]
+    hours = sum(float(one["seconds"]) for one in about) / 3600
+    known = {name: ", ".join(sorted({one[name] for one in about})) for name in ("commit", "device", "torch")}
+    return (
+        f"{len(about)} runs, {hours:.1f} hours of training in all, a thread each ({known['device']}); commit "
+        f"{known['commit']}; torch {known['torch']}."
+    )
 
 
 def _summary_cells(records: Records, setting: str, arm: str) -> list[str]:
