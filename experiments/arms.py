@@ -42,6 +42,7 @@ ARMS: Mapping[str, Arm] = types.MappingProxyType(
         "prefix": Arm("prefix only", "gtpo", {"conflict_edges": "prefix"}),
         "suffix": Arm("suffix only", "gtpo", {"conflict_edges": "suffix"}),
         "protect": Arm("λ⁺ = 1", "gtpo", {"conflict_positive_weight": 1.0}),
+        "skip": Arm("λ⁺ = 0", "gtpo", {"conflict_positive_weight": 0.0}),
         "match-prefix": Arm("match: prefix", "gtpo", {"conflict_match": "prefix"}),
     }
 )
@@ -54,7 +55,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = types.MappingProxyType(
             "gamma-0", "gamma-0.001", "centred", "threshold-0.7", "threshold-1.05", "threshold-2", "filter-off",
             "filter-all", "filter-negative",
         ),
-        "conflicts": ("prefix", "suffix", "protect", "match-prefix"),
+        "conflicts": ("prefix", "suffix", "protect", "skip", "match-prefix"),
     }
 )  # fmt: skip
 """Names for several arms at once, the order in which they are run."""
