@@ -7,18 +7,21 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
 from experiments.arms import ARMS
+from experiments.beginnings import common_beginning, copied_share
 from experiments.job import provenance, read_curve
 from experiments.real import SPECS, Asked, Place, arm_options
 from gtpo.evaluation.evaluate import BATCH_SIZES, no_progress, sample_problems
 from gtpo.evaluation.metrics import measure
-from gtpo.evaluation.samples import read_samples
+from gtpo.evaluation.samples import Sample, read_samples
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import SYSTEM_PROMPT, load_problems
 
@@ -68,19 +71,35 @@ def evaluate_arm(place: Place, model: str, data_dir: str | None) -> int:
     for asked in spec.evaluations:
         if not place.evaluation(asked).is_file():
             _sample(engine, place, asked, data_dir, batch_size)
-    return grade_arm(place)
+    return grade_arm(place, data_dir)
 
 
-def grade_arm(place: Place) -> int:
+def grade_arm(place: Place, data_dir: str | None) -> int:
     """Grade what was sampled; of every metric the value of each problem is kept."""
     for asked in SPECS[place.spec].evaluations:
         if place.samples(asked).is_file() and not place.evaluation(asked).is_file():
-            measured = measure(read_samples(place.samples(asked)), None, no_progress)
-            values = {name: [float(f"{value:.4g}") for value in column] for name, column in measured.values.items()}
+            file = read_samples(place.samples(asked))
+            measured = measure(file, None, no_progress)
             engine = {**measured.header["engine"], "weights": place.name}  # not the folder that they lay in
+            questions = [one.question for one in load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)]
+            columns = {**measured.values, **_beginnings(file.samples, questions, file.num_samples)}
+            values = {name: [float(f"{value:.4g}") for value in column] for name, column in columns.items()}
             about = {"arm": place.arm, "seed": place.seed, "header": {**measured.header, "engine": engine}}
             write_result(place.evaluation(asked), {**about, "values": values})
     return 0
+
+
+def _beginnings(samples: Sequence[Sample], questions: Sequence[str], num_samples: int) -> dict[str, list[float]]:
+    """Of the problems that have all their samples."""
+    texts = [one.text for one in samples]
+    groups = [texts[start : start + num_samples] for start in range(0, len(texts) - num_samples + 1, num_samples)]
+    return {
+        "common_beginning": [common_beginning(group) for group in groups],
+        "copied": [
+            statistics.fmean(copied_share(text, question) for text in group)
+            for group, question in zip(groups, questions[: len(groups)], strict=True)
+        ],
+    }
 
 
 def _sample(engine: Any, place: Place, asked: Asked, data_dir: str | None, batch_size: int) -> None:
@@ -125,7 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     place = Place(options.out, options.spec, options.arm, options.seed)
     if options.what == "grade":
-        return grade_arm(place)
+        return grade_arm(place, options.data_dir)
     work = train_arm if options.what == "train" else evaluate_arm
     return work(place, options.model or SPECS[options.spec].model, options.data_dir)
 

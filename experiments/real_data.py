@@ -83,6 +83,7 @@ def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
         "real-evaluations": _evaluations(measured) if measured else NONE,
         "real-differences": _differences(measured) or NONE,
         "real-seeds": _seeds(runs) or NONE,
+        "real-beginnings": _beginnings(measured) or NONE,
     }
 
 
@@ -95,21 +96,24 @@ def sets_of(measured: Measured) -> list[str]:
 
 
 def _runs_table(runs: Sequence[Run]) -> str:
-    ends = ("accuracy at the end, %", "format at the end, %", "entropy at the end")
+    ends = ("accuracy at the end, %", "format at the end, %", "entropy at the end", "tokens at the end")
     rows = [["arm", "seed", "steps", "minutes", *ends, "collapsed"]]
     for run in runs:
-        accuracy, form, entropy = (final(run.series(name)) for name in ("accuracy", "format", "entropy"))
-        cells = [MISSING if end is None else f"{100 * end:.1f}" for end in (accuracy, form)]
-        cells.append(MISSING if entropy is None else f"{entropy:.3f}")
-        said = MISSING if accuracy is None else "yes" if has_collapsed(run) else "no"
+        shown = {"accuracy": (100, 1), "format": (100, 1), "entropy": (1, 3), "length": (1, 0)}
+        ended = {name: final(run.series(name)) for name in shown}
+        cells = [
+            MISSING if (end := ended[name]) is None else f"{scale * end:.{digits}f}"
+            for name, (scale, digits) in shown.items()
+        ]
+        said = MISSING if ended["accuracy"] is None else "yes" if has_collapsed(run) else "no"
         about = [ARMS[run.method].title, str(run.seed), str(run.num_steps), f"{run.after['minutes']:.1f}"]
         rows.append([*about, *cells, said])
-    shown = (
-        "Training accuracy, complete format and entropy over steps, smoothed over a twentieth of them: the mean "
-        "over seeds thick, every run thin"
+    what = (
+        "Training accuracy, complete format, entropy and length over steps, smoothed over a twentieth of them: the "
+        "mean over seeds thick, every run thin"
     )
     with_what = ", ".join(dict.fromkeys(note for run in runs for note in run.notes))
-    return f"![{shown}](figures/real_curves.svg)\n\n{markdown(rows)}\n\n{with_what}"
+    return f"![{what}](figures/real_curves.svg)\n\n{markdown(rows)}\n\n{with_what}"
 
 
 def _table_1(measured: Measured) -> str:
@@ -161,6 +165,18 @@ def _seeds(runs: Sequence[Run]) -> str:
         second = [run for run in runs if run.method == arm]
         for one in compare_runs(first, second) if first and second else []:
             rows.append([*_difference_row(arm, one), "" if one.more_seeds is None else str(one.more_seeds)])
+    return markdown(rows) if len(rows) > 1 else ""
+
+
+def _beginnings(measured: Measured) -> str:
+    """Of GSM8K: how alike two completions of a problem begin, and how much of it the question says already."""
+    found = [one for arm in arms_of(measured) if (one := over_seeds(measured, arm, "gsm8k")) is not None]
+    rows = [["gsm8k", "characters that two completions begin with in common", "of their beginning in the question, %"]]
+    for one in found:
+        if "common_beginning" in one.values:
+            common = one.estimates["common_beginning"]
+            shown = f"{common.value:.0f} [{common.low:.0f}, {common.high:.0f}]"
+            rows.append([one.model, shown, _estimate(one, "copied")])
     return markdown(rows) if len(rows) > 1 else ""
 
 

@@ -15,14 +15,16 @@ TITLE = "Qwen2.5-Coder-1.5B-Instruct on GSM8K"
 
 
 def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
-    """Accuracy, format and entropy over steps: the mean over seeds thick, every run thin."""
+    """Accuracy, format, entropy and length over steps: the mean over seeds thick, every run thin."""
     arms = [arm for arm in ARMS if any(run.method == arm and run.series("accuracy").values for run in runs)]
     if not arms:
         return False
-    figure, axes = figure_of(1, 3, (10.2, 3.3))
-    for axis, (name, title, scale) in zip(axes[0], PANELS, strict=True):
+    figure, axes = figure_of(1, 4, (12.8, 3.3))
+    for axis, (name, title, scale) in zip(axes[0], (*PANELS, ("length", "Length, tokens", 1)), strict=True):
         for arm in arms:
-            curves = [run.series(name) for run in runs if run.method == arm]
+            curves = [found for run in runs if run.method == arm and (found := run.series(name)).values]
+            if not curves:
+                continue
             steps = curves[0].steps[: min(len(curve.steps) for curve in curves)]
             rows = scale * np.array([moving_mean(curve.values)[: len(steps)] for curve in curves])
             for row in rows if len(rows) > 1 else []:

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+from experiments.beginnings import common_beginning, copied_share
 from experiments.collect import main as collect
 from experiments.figures import main as draw
 from experiments.figures import tables
@@ -50,7 +51,7 @@ def test_an_arm_is_trained_and_evaluated_and_its_results_read_back(tmp_path):
     ((key, measured),) = read_measurements(tmp_path / "results", "dry").items()
     assert key == ("gtpo", 5, "lab")
     assert measured.num_problems == 4
-    assert {"pass@1", "pass@2", "maj@2", "format_rate"} <= set(measured.values)
+    assert {"pass@1", "pass@2", "maj@2", "format_rate", "common_beginning", "copied"} <= set(measured.values)
     result = place.evaluation(SPECS["dry"].evaluations[0])
     graded = result.read_bytes()
     result.unlink()
@@ -119,6 +120,30 @@ def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(t
     assert parts["real-table-1"] == "Not run yet."  # nothing of AIME and AMC
     made_up(tmp_path, "grpo", 1, 2, "amc23")
     assert "| GRPO (1) |" in real_tables([], read_measurements(tmp_path))["real-table-1"]
+
+
+def test_common_beginnings_and_copied_words():
+    texts = ["<reasoning>Tom has", "<reasoning>Tom had", "<reasoning>Tom"]
+    assert common_beginning(texts) == pytest.approx((17 + 14 + 14) / 3)
+    assert common_beginning(["", "a"]) == 0
+    question = "Tom has three green pens."
+    assert copied_share("<reasoning>\nTom has three green pens", question) == 1
+    assert copied_share("<reasoning>tom has three green hats", question) == 0.5
+    assert copied_share("No tag", question) == 0
+    assert copied_share("x " * 100 + question, question) == 0  # beyond the beginning
+
+
+def test_how_completions_begin_is_shown_in_characters_and_percent(tmp_path):
+    made_up(tmp_path, "gtpo", 1, 5)
+    assert real_tables([], read_measurements(tmp_path))["real-beginnings"] == "Not run yet."
+    path = tmp_path / "qwen_gtpo_seed1_on_gsm8k.json"
+    content = json.loads(path.read_text())
+    content["values"] |= {"common_beginning": [41.0] * 8, "copied": [0.25] * 8}
+    path.write_text(json.dumps(content))
+    assert (
+        "| GTPO (1) | 41 [41, 41] | 25.0 [25.0, 25.0] |"
+        in (real_tables([], read_measurements(tmp_path))["real-beginnings"])
+    )
 
 
 def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
