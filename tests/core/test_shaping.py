@@ -176,3 +176,16 @@ def test_other_filters_need_no_initial_entropy():
     assert shape(batch, None, entropy_filter="negative").kept.tolist() == [True, False]
     assert shape(batch, None, entropy_filter="all").kept.tolist() == [False, False]
     assert shape(batch, None, entropy_filter="off").kept.tolist() == [True, True]
+
+
+@pytest.mark.parametrize(("positive", "share"), [(2.0, 1.0), (1.0, 0.5), (0.0, 0.0)])
+def test_what_all_completions_begin_with_is_pushed_up_unless_it_is_left_alone(positive, share):
+    """docs/method.md: GRPO's advantages add up to nothing there, with λ⁻ = 0 they do so only if λ⁺ is 0 too."""
+    ids = torch.tensor([[1, 2, 3], [1, 2, 4], [1, 2, 5], [1, 2, 6]])
+    advantages = torch.tensor([3.0, 1.0, 0.0, -4.0])
+    shaped = gtpo.shape_advantages(
+        ids, torch.ones_like(ids), advantages, torch.full(ids.shape, 0.5), torch.zeros(4, dtype=torch.int64),
+        initial_entropy=0.5,
+        config=gtpo.ShapingConfig(conflict_edges="prefix", conflict_positive_weight=positive, entropy_penalty=0.0),
+    )  # fmt: skip
+    assert shaped.advantages.sum(0).tolist() == pytest.approx([share * 8.0, share * 8.0, 0.0])
