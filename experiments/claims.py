@@ -100,9 +100,10 @@ def of_arm(records: Records, setting: str, arm: str) -> list[Record]:
 
 
 def answer(question: Question, records: Records, setting: str) -> Comparison | None:
-    """The comparison that answers the question in a setting; None where an arm has no run there."""
+    """The comparison that answers the question in a setting; None where the arms do not share two seeds there."""
     sides = [of_arm(records, setting, arm) for arm in (question.first, question.second)]
-    if not all(sides):
+    seeds = [{one.job.seed for one in side} for side in sides]
+    if len(seeds[0] & seeds[1]) < 2:
         return None
     if question.quantity == HEALTH:
         first, second = ([record.to_run() for record in side] for side in sides)

@@ -124,12 +124,12 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit of the tree; where the tree came without its history, what the variable COMMIT says."""
+    """The commit of the tree, with a + if it was changed since; without a history what the variable COMMIT says."""
     if named := os.environ.get("COMMIT"):
         return named
     try:
         asked = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
+            ["git", "describe", "--always", "--exclude=*", "--dirty=+"],
             cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
         )  # fmt: skip
     except OSError:

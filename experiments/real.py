@@ -10,6 +10,7 @@ the lab's tiny model with transformers, to see that it runs.
 
 import argparse
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -140,17 +141,31 @@ class Pair:
 
     def run(self) -> int:
         """0 if every arm is trained and evaluated. An arm is evaluated as soon as it is trained."""
+        try:
+            self._run()
+        finally:
+            self._kill()
+        return 0 if all(place.is_trained and place.is_evaluated for place in self.places) else 1
+
+    def _run(self) -> None:
         for place in self.places:
             if not place.is_trained:
-                place.stop_at.unlink(missing_ok=True)
+                self._stop_like_the_others(place)
                 self._start("train", place, attempt=0)
                 self._wait_for_first_step(place)
-        late = [(self.end - 60 * self.options.evaluation_minutes, self._stop_together), (self.end, self._kill)]
+        late = [(self.end - 60 * self.options.evaluation_minutes, self._stop_together), (self.end, self._give_up)]
         while not self._move_on():
             while late and time.monotonic() > late[0][0]:
                 late.pop(0)[1]()
             time.sleep(POLL_SECONDS)
-        return 0 if all(place.is_trained and place.is_evaluated for place in self.places) else 1
+
+    def _stop_like_the_others(self, place: Place) -> None:
+        """An arm that is trained after another one has stopped goes as far as that one went."""
+        steps = [json.loads(one.curve.read_text())["steps"] for one in self.places if one.curve.is_file()]
+        place.stop_at.unlink(missing_ok=True)
+        if steps:
+            place.stop_at.parent.mkdir(parents=True, exist_ok=True)
+            place.stop_at.write_text(str(max(steps)))
 
     def _move_on(self) -> bool:
         """Start each evaluation that can be; whether nothing is left to wait for."""
@@ -169,6 +184,7 @@ class Pair:
         command = [sys.executable, "-m", "experiments.real_arm", what, place.spec, place.arm, str(place.seed)]
         command += ["--out", str(place.out), "--model", self.options.model]
         command += ["--data-dir", self.options.data_dir] if self.options.data_dir else []
+        command += ["--steps", str(self.options.steps)] if self.options.steps else []
         number = self.places.index(place)
         with place.log.open("ab") as file:
             self.processes[place] = subprocess.Popen(
@@ -196,10 +212,14 @@ class Pair:
             if self._is_at_work(place) and place not in self.evaluated:
                 place.stop_at.write_text(str(step))
 
-    def _kill(self) -> None:
+    def _give_up(self) -> None:
         self._say("the time is over")
+        self._kill()
+
+    def _kill(self) -> None:
         for place in filter(self._is_at_work, self.places):
             os.killpg(self.processes[place].pid, signal.SIGKILL)
+            self.processes[place].wait()
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"{time.monotonic() - self.start:6.0f} s  {text}\n")
@@ -225,6 +245,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--model", default=None, help="folder or hub id (default: the spec's)")
     add("--data-dir", default=None, help="folder of JSONL files to read problems from instead of the hub")
     add("--out", type=Path, default=Path("runs/real"), help="default: %(default)s")
+    add("--steps", type=int, default=None, help="to train (default: the spec's)")
     add("--minutes", type=float, default=24.0, help="in all, evaluation included (default: %(default)s)")
     add("--evaluation-minutes", type=float, default=EVALUATION_MINUTES, help="of them (default: %(default)s)")
     options = parser.parse_args(arguments)
@@ -232,6 +253,7 @@ def main(arguments: list[str] | None = None) -> int:
     for arm in options.arms.split(","):
         require_choice("arms", arm, tuple(ARMS))
     places = [Place(options.out, options.spec, arm, options.seed) for arm in options.arms.split(",")]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as ctrl-C: the arms are ended too
     return Pair(places, options).run()
 
 

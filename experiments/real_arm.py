@@ -19,6 +19,7 @@ from experiments.arms import ARMS
 from experiments.beginnings import common_beginning, copied_share
 from experiments.job import provenance, read_curve
 from experiments.real import SPECS, Asked, Place, arm_options
+from gtpo.errors import require
 from gtpo.evaluation.evaluate import BATCH_SIZES, no_progress, sample_problems
 from gtpo.evaluation.metrics import measure
 from gtpo.evaluation.samples import Sample, read_samples
@@ -39,7 +40,7 @@ class StopTogether(TrainerCallback):
             control.should_training_stop = True
 
 
-def train_arm(place: Place, model: str, data_dir: str | None) -> int:
+def train_arm(place: Place, model: str, data_dir: str | None, steps: int | None = None) -> int:
     """Train by the recipe, as `gtpo train` does, and keep the curve."""
     from gtpo.training.plan import make_plan
     from gtpo.training.recipe import Setting
@@ -51,6 +52,7 @@ def train_arm(place: Place, model: str, data_dir: str | None) -> int:
     options: dict[str, Any] = {**spec.options, "model": model, "seed": place.seed}
     options |= {} if arm["method"] == "sft" else spec.rl_options
     options |= {**arm, "data_dir": data_dir, "output_dir": str(place.work)}
+    options |= {} if steps is None else {"max_steps": steps}
     plan = make_plan(spec.recipe, {name: Setting(value, "experiment") for name, value in options.items()})
     description = {"method": arm["method"], "model": model, "problems": plan.options.problems, "seed": place.seed}
     run = RunFolder.create(place.work, plan.settings, description)
@@ -65,6 +67,8 @@ def train_arm(place: Place, model: str, data_dir: str | None) -> int:
 def evaluate_arm(place: Place, model: str, data_dir: str | None) -> int:
     """Sample every set that has no result yet, then grade: the card is needed for the first part alone."""
     spec = SPECS[place.spec]
+    if place.is_evaluated:
+        return 0
     source = model if ARMS[place.arm].method == "none" else str(place.work / "model")
     engine = _engine(spec.engine, source, spec.engine_options)
     batch_size = VLLM_BATCH if spec.engine == "vllm" else BATCH_SIZES[spec.engine]
@@ -79,6 +83,10 @@ def grade_arm(place: Place, data_dir: str | None) -> int:
     for asked in SPECS[place.spec].evaluations:
         if place.samples(asked).is_file() and not place.evaluation(asked).is_file():
             file = read_samples(place.samples(asked))
+            num_samples = file.num_samples * file.header["problems"]["count"]
+            require(
+                len(file.samples) == num_samples, f"samples of {asked.problems}", len(file.samples), f"{num_samples}"
+            )
             measured = measure(file, None, no_progress)
             engine = {**measured.header["engine"], "weights": place.name}  # not the folder that they lay in
             questions = [one.question for one in load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)]
@@ -141,12 +149,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default=None)
     parser.add_argument("--data-dir", default=None)
+    parser.add_argument("--steps", type=int, default=None)
     options = parser.parse_args(arguments)
     place = Place(options.out, options.spec, options.arm, options.seed)
     if options.what == "grade":
         return grade_arm(place, options.data_dir)
-    work = train_arm if options.what == "train" else evaluate_arm
-    return work(place, options.model or SPECS[options.spec].model, options.data_dir)
+    model = options.model or SPECS[options.spec].model
+    if options.what == "train":
+        return train_arm(place, model, options.data_dir, options.steps)
+    return evaluate_arm(place, model, options.data_dir)
 
 
 if __name__ == "__main__":

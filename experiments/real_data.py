@@ -50,7 +50,7 @@ def read_runs(folder: Path = REAL, spec: str = "qwen") -> list[Run]:
 
 
 def _versions(content: Mapping[str, Any]) -> list[str]:
-    versions = [f"{name} {number}" for name, number in content.get("versions", {}).items()]
+    versions = [f"{name} {version}" for name, version in content.get("versions", {}).items()]
     return [f"commit {content['commit']}", *versions] if "commit" in content else versions
 
 

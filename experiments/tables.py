@@ -41,11 +41,6 @@ def lab_tables(records: Records) -> dict[str, str]:
     for claim in range(1, 6):
         asked = [question for question in QUESTIONS if question.claim == claim]
         parts[f"lab-claim-{claim}"] = _join(_answers(asked, records, setting) for setting in settings)
-    num_answers = sum(answer(one, records, setting) is not None for one in QUESTIONS for setting in settings)
-    parts["lab-looks"] = (
-        f"{num_answers} comparisons are shown for the lab. Nothing corrects for their number: if no arm differed from "
-        f"any other, about {round(num_answers / 20)} of them would be called better or worse by chance."
-    )
     return parts
 
 

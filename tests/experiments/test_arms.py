@@ -29,6 +29,7 @@ EXPECTED = {
     "prefix": {"conflict_edges": "prefix"},
     "suffix": {"conflict_edges": "suffix"},
     "protect": {"conflict_positive_weight": 1.0},
+    "skip": {"conflict_positive_weight": 0.0},
     "match-prefix": {"conflict_match": "prefix"},
 }
 

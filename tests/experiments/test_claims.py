@@ -18,6 +18,7 @@ from experiments.figures import (
     student_half_width,
     tables,
 )
+from experiments.headline import headline
 from experiments.jobs import Job
 from experiments.tables import insert, lab_tables
 
@@ -119,8 +120,15 @@ def test_tables_state_every_answer_and_how_many_there_are(records):
     assert "| 87.5 | 85.0 | +2.5 |" in row
     assert "**holds**" in row
     assert parts["lab-claim-5"].count("| GTPO | GRPO |") == 3
-    num_rows = sum(parts[f"lab-claim-{claim}"].count("**") // 2 for claim in range(1, 6))
-    assert parts["lab-looks"].startswith(f"{num_rows} comparisons")
+    rows = [line for claim in range(1, 6) for line in parts[f"lab-claim-{claim}"].splitlines() if "**" in line]
+    asked = {tuple(line.split(" | ")[:3]) for line in rows if "| – |" not in line}  # some stand under two claims
+    assert headline(records, [], {})["looks"].startswith(f"{len(asked)} different comparisons")
+
+
+def test_an_arm_that_shares_one_seed_is_not_compared(records):
+    one = by_job(record("skip", 0, 0.5))
+    assert "λ⁺ = 0" not in lab_tables({**records, **one})["lab-claim-4"]
+    assert "λ⁺ = 0" in lab_tables({**records, **one, **by_job(record("skip", 1, 0.5))})["lab-claim-4"]
 
 
 def test_a_worse_arm_is_said_to_be_worse(records):

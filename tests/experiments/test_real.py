@@ -16,6 +16,7 @@ from experiments.real_arm import StopTogether, evaluate_arm, train_arm
 from experiments.real_arm import main as real_arm
 from experiments.real_data import over_seeds, read_measurements, read_runs, real_tables
 
+from gtpo.errors import ConfigError
 from gtpo.training.plan import make_plan
 from gtpo.training.recipe import Setting
 
@@ -44,6 +45,10 @@ def test_an_arm_is_trained_and_evaluated_and_its_results_read_back(tmp_path):
     assert train_arm(place, "lab", None) == 0
     assert place.is_trained
     assert json.loads(place.curve.read_text())["steps"] == 2  # of three: the file said so
+    other = Place(tmp_path, "dry", "grpo", 5)
+    assert train_arm(other, "lab", None, steps=1) == 0
+    assert json.loads(other.curve.read_text())["steps"] == 1
+    other.curve.unlink()
     assert evaluate_arm(place, "lab", None) == 0
     assert place.is_evaluated
     (run,) = read_runs(tmp_path / "results", "dry")
@@ -91,6 +96,69 @@ def test_late_arms_are_told_to_stop_after_the_farthest_step_of_any(tmp_path):
         pair._stop_together()
         sleeping.kill()
     assert [place.stop_at.read_text() for place in places] == ["8", "8"]
+
+
+class Rehearsed(Pair):
+    """Arms are short scripts that leave what real ones leave."""
+
+    def __init__(self, places, minutes=1.0, seconds=(0.2, 0.6), fails=()):
+        super().__init__(places, argparse.Namespace(minutes=minutes, evaluation_minutes=0.0, model="m", data_dir=None))
+        self.seconds, self.fails, self.said = seconds, fails, []
+
+    def _start(self, what, place, attempt):
+        self.said.append((what, place.arm, attempt))
+        number = self.places.index(place)
+        if what == "train" and (place.arm, attempt) in self.fails:
+            script = "exit 3"
+        elif what == "train":
+            script = f"""mkdir -p {place.work}/model {place.curve.parent}
+                         echo '{{"step": 1}}' > {place.work}/metrics.jsonl
+                         sleep {self.seconds[number]}; echo '{{"steps": 7}}' > {place.curve}"""
+        else:
+            paths = " ".join(str(place.evaluation(asked)) for asked in SPECS[place.spec].evaluations)
+            script = f"sleep {self.seconds[number]}; touch {paths}"
+        self.processes[place] = subprocess.Popen(["sh", "-c", script], start_new_session=True)
+
+
+def pair_of(tmp_path):
+    return [Place(tmp_path, "dry", arm, 1) for arm in ("grpo", "gtpo")]
+
+
+def test_arms_start_one_after_the_other_and_are_evaluated_as_they_end(tmp_path):
+    pair = Rehearsed(pair_of(tmp_path))
+    assert pair.run() == 0
+    assert pair.said == [("train", "grpo", 0), ("train", "gtpo", 0), ("evaluate", "grpo", 0), ("evaluate", "gtpo", 0)]
+
+
+def test_an_arm_that_fails_before_its_first_step_is_tried_once_more(tmp_path):
+    pair = Rehearsed(pair_of(tmp_path), fails=[("grpo", 0)])
+    assert pair.run() == 0
+    assert pair.said[:2] == [("train", "grpo", 0), ("train", "grpo", 1)]
+
+
+def test_when_the_time_is_over_nothing_goes_on_and_the_pair_is_not_done(tmp_path):
+    pair = Rehearsed(pair_of(tmp_path), minutes=1 / 60, seconds=(0.1, 60))
+    assert pair.run() == 1
+    assert not any(map(pair._is_at_work, pair.places))
+
+
+def test_an_arm_that_comes_later_goes_as_far_as_the_other_went(tmp_path):
+    places = pair_of(tmp_path)
+    places[0].curve.parent.mkdir(parents=True)
+    places[0].curve.write_text('{"steps": 64}')
+    Rehearsed(places)._stop_like_the_others(places[1])
+    assert places[1].stop_at.read_text() == "64"
+
+
+def test_unfinished_samples_are_not_graded(tmp_path):
+    place = Place(tmp_path, "dry", "gtpo", 1)
+    header = {"gtpo_samples": 1, "model": "m", "engine": {}, "problems": {"name": "lab", "count": 4}}
+    sample = {"problem": 0, "sample": 0, "gold": "1", "text": "", "num_tokens": 1, "truncated": False, "entropy": None}
+    path = place.samples(SPECS["dry"].evaluations[0])
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in ({**header, "settings": {"num_samples": 2}}, sample)))
+    with pytest.raises(ConfigError, match="samples of lab"):
+        real_arm(["grade", "dry", "gtpo", "1", "--out", str(tmp_path)])
 
 
 def made_up(folder, arm, seed, right, problems="gsm8k"):
@@ -171,4 +239,4 @@ def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
     head = document.read_text().partition("<!-- headline -->")[2]
     assert "Qwen2.5-Coder-1.5B on GSM8K: 1 seed, 2 steps" in head
     assert "62.5 against 50.0: **not shown** (+0.0 to +37.5)" in head
-    assert "0 of 1 collapse against 0 of 1: **not shown**" in head
+    assert "better on these problems" not in head
