@@ -6,7 +6,7 @@
 lab_runs.csv               a row a run: what it was, where it ran, what the policy does after it
 lab_curves_SETTING.csv.gz  a row a logged step of a run
 real/*.json                results of experiments.real, as they are
-A run that is there already is replaced by a newer result of the same job, and kept otherwise.
+A run that is there already is replaced by the result of the same job, if there is one.
 """
 
 import argparse
@@ -49,13 +49,17 @@ class Record:
 
     def to_run(self) -> Run:
         """The run as `gtpo compare`, `gtpo health` and the figures see one."""
-        names = {"step": "step", **CURVE}
-        columns = {names[name]: values for name, values in self.curve.items()}
-        rows = [
-            {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-            for row in zip(*columns.values(), strict=True)
-        ]
-        return Run(DATA, self.job.name, self.job.arm, self.job.seed, rows, dict(self.after), [])
+        return Run(DATA, self.job.name, self.job.arm, self.job.seed, rows_of(self.curve), dict(self.after), [])
+
+
+def rows_of(curve: Mapping[str, Sequence[float | None]]) -> list[dict[str, Any]]:
+    """A curve by column, as the rows of logged metrics that it was made of."""
+    names = {"step": "step", **CURVE}
+    columns = {names[name]: values for name, values in curve.items()}
+    return [
+        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def read_result(path: Path) -> Record:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.arms import ARMS
-from experiments.jobs import Folder, Job
+from experiments.jobs import Folder, Job, write_result
 from experiments.settings import SETTINGS, Setting, train_options
 
 NUM_SAMPLES = 32
@@ -45,8 +45,8 @@ def run_job(job: Job, folder: Folder) -> int:
     if is_trained and (code := gtpo(train_arguments(job, work))) != 0:
         return code
     summary = RunFolder.open(work).summary() if is_trained else {"seconds": 0.0, "steps": 0}
-    folder.write_result(
-        job,
+    write_result(
+        folder.result(job),
         {
             "job": job.name,
             "setting": job.setting,

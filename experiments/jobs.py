@@ -99,10 +99,10 @@ class Folder:
     def is_done(self, job: Job) -> bool:
         return self.result(job).is_file()
 
-    def write_result(self, job: Job, content: dict[str, Any]) -> None:
-        """The whole file or nothing, whenever the process is killed."""
-        path = self.result(job)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        partial.write_text(json.dumps(content, separators=(",", ":")) + "\n")
-        os.replace(partial, path)
+
+def write_result(path: Path, content: dict[str, Any]) -> None:
+    """The whole file or nothing, whenever the process is killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    os.replace(partial, path)

@@ -4,8 +4,6 @@
 """
 
 import argparse
-import json
-import os
 import shutil
 import statistics
 import sys
@@ -18,6 +16,7 @@ from transformers import TrainerCallback
 from experiments.arms import ARMS
 from experiments.beginnings import common_beginning, copied_share
 from experiments.job import provenance, read_curve
+from experiments.jobs import write_result
 from experiments.real import SPECS, Asked, Place, arm_options
 from gtpo.errors import require
 from gtpo.evaluation.evaluate import BATCH_SIZES, no_progress, sample_problems
@@ -131,13 +130,6 @@ def _engine(name: str, model: str, options: Any) -> Any:
     from gtpo.evaluation.sampling import load_engine
 
     return load_engine(name, model)
-
-
-def write_result(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    partial.write_text(json.dumps(content, separators=(",", ":")) + "\n")
-    os.replace(partial, path)
 
 
 def main(arguments: list[str] | None = None) -> int:

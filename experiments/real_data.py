@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from experiments.arms import ARMS
-from experiments.collect import DATA
-from experiments.job import CURVE
-from experiments.tables import interval, number
+from experiments.collect import DATA, rows_of
+from experiments.tables import NONE, interval, number
 from gtpo.evaluation.evaluate import Evaluation
 from gtpo.evaluation.layout import MISSING, markdown, paper_rows
 from gtpo.evaluation.metrics import Measurement
@@ -26,7 +25,6 @@ REAL = DATA / "real"
 ORDER = ("gsm8k", "math500", "amc23", "aime24", "aime25")
 OPPONENTS = ("grpo", "grpo-kl", "sft", "base")
 METRICS = ("pass@1", "pass@4", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
-NONE = "Not run yet."
 
 Measured = dict[tuple[str, int, str], Measurement]
 
@@ -37,12 +35,7 @@ def read_runs(folder: Path = REAL, spec: str = "qwen") -> list[Run]:
     for path in sorted(folder.glob(f"{spec}_*_seed*.json")):
         if "_on_" not in path.stem:
             content = json.loads(path.read_text())
-            names = {"step": "step", **CURVE}
-            columns = {names[name]: values for name, values in content["curve"].items()}
-            rows = [
-                {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-                for row in zip(*columns.values(), strict=True)
-            ]
+            rows = rows_of(content["curve"])
             notes = [name for name in (content.get("device"), *_versions(content)) if name]
             after = {"minutes": content.get("seconds", 0.0) / 60}
             found.append(Run(folder, path.stem, content["arm"], content["seed"], rows, after, notes))

@@ -7,7 +7,7 @@ import sys
 import pytest
 from experiments.figures import ROOT
 from experiments.job import run_job, train_arguments
-from experiments.jobs import Folder, Job, make_jobs, parse_seeds
+from experiments.jobs import Folder, Job, make_jobs, parse_seeds, write_result
 from experiments.run import Runner
 
 from experiments import job as job_module
@@ -83,7 +83,7 @@ def test_the_result_tells_what_was_run_and_what_came_out(tmp_path):
 def test_the_runner_skips_what_is_done_and_goes_on_after_a_failure(tmp_path, monkeypatch):
     folder = Folder(tmp_path)
     done, failing, fine = make_jobs("smoke", "grpo", "1-3")
-    folder.write_result(done, {})
+    write_result(folder.result(done), {})
     script = tmp_path / "fake.py"
     script.write_text(
         "import pathlib, sys\n"
@@ -123,7 +123,7 @@ def test_a_job_waits_for_one_of_its_name_that_is_still_at_work_and_then_has_noth
         second = subprocess.Popen(command, cwd=ROOT)
         with pytest.raises(subprocess.TimeoutExpired):
             second.wait(timeout=2)
-        folder.write_result(job, {"of": "the first"})
+        write_result(folder.result(job), {"of": "the first"})
     assert second.wait(timeout=60) == 0
     assert json.loads(folder.result(job).read_text()) == {"of": "the first"}
     assert not folder.work(job).exists()
