@@ -91,7 +91,7 @@ def draw_effects(records: Records, setting: str, path: Path) -> bool:
     """What each part brings: paired differences to GRPO, and of the variants to GTPO, with 95 % intervals."""
     pairs = [("gtpo", "grpo"), ("grpo-entropy", "grpo"), ("grpo-conflicts", "grpo"), ("gtpo", "grpo-kl")]
     pairs += [("gtpo", "sft"), *((arm, "gtpo") for arm in ABLATIONS)]
-    pairs = [pair for pair in pairs if all(of_arm(records, setting, arm) for arm in pair)]
+    pairs = [pair for pair in pairs if answer(Question(4, *pair, "accuracy"), records, setting) is not None]
     if not pairs:
         return False
     names = ("accuracy", "format", "entropy", "pass@32")
