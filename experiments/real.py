@@ -86,7 +86,7 @@ SPECS: Mapping[str, Spec] = {
 def arm_options(arm: str) -> dict[str, str | float | bool]:
     """Method and options of an arm. GRPO goes through GTPO's trainer with everything of GTPO's off.
 
-    That is TRL's update (tests/integrations/trl: bit for bit untrimmed, within rounding trimmed) without TRL's
+    That is TRL's update (bit for bit untrimmed, within rounding trimmed: docs/method.md) without TRL's
     padding, so that no arm waits for another.
     """
     method, options = ARMS[arm].method, ARMS[arm].options

@@ -97,14 +97,13 @@ def grade_arm(place: Place, data_dir: str | None) -> int:
 
 
 def _beginnings(samples: Sequence[Sample], questions: Sequence[str], num_samples: int) -> dict[str, list[float]]:
-    """Of the problems that have all their samples."""
     texts = [one.text for one in samples]
-    groups = [texts[start : start + num_samples] for start in range(0, len(texts) - num_samples + 1, num_samples)]
+    groups = [texts[start : start + num_samples] for start in range(0, len(texts), num_samples)]
     return {
         "common_beginning": [common_beginning(group) for group in groups],
         "copied": [
             statistics.fmean(copied_share(text, question) for text in group)
-            for group, question in zip(groups, questions[: len(groups)], strict=True)
+            for group, question in zip(groups, questions, strict=True)
         ],
     }
 
