@@ -64,8 +64,8 @@ SPECS: Mapping[str, Spec] = {
             "max_model_len": 2048, "max_num_seqs": 512, "seeds_samples": False,
         },
         evaluations=(
-            Asked("gsm8k", 320, 32, 400), Asked("amc23", None, 32, 1024), Asked("aime24", None, 32, 1024),
-            Asked("aime25", None, 32, 1024), Asked("math500", None, 4, 1024),
+            Asked("gsm8k", 320, 32, 400), Asked("math500", None, 4, 1024), Asked("amc23", None, 32, 1024),
+            Asked("aime24", None, 32, 1024), Asked("aime25", None, 32, 1024),
         ),
     ),
     "dry": Spec(
