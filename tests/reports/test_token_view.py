@@ -5,7 +5,9 @@ import math
 
 import pytest
 
+from gtpo.errors import ConfigError
 from gtpo.records import CompletionRecord, GroupRecord
+from gtpo.reports import screenshot
 from gtpo.reports.recorded import Recorded
 from gtpo.reports.screenshot import take_picture
 from gtpo.reports.token_view import render_page, thin_out
@@ -334,9 +336,26 @@ def test_a_picture_shows_the_tokens(chromium, tmp_path):
     page.write_text(render_page(Recorded([example_group()], []), title="a run"), encoding="utf-8")
     take_picture(page, picture)
     with Image.open(picture) as image:
-        colours = {colour for _, colour in image.getcolors(maxcolors=1_000_000)}
+        colours = {colour for _, colour in image.convert("RGB").getcolors()}
         assert image.width > image.height > 1000
     assert {(11, 95, 165), (226, 244, 236), (251, 228, 213)} <= colours
+
+
+def test_a_picture_of_long_completions_is_whole_or_refused(chromium, tmp_path, monkeypatch):
+    from PIL import Image
+
+    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
+    words = [f" word{n}" for n in range(400)]
+    rows = [completion(words, (1.0, -1.0)[n % 2], prefix=18, suffix=0) for n in range(8)]
+    page.write_text(render_page(Recorded([group(*rows)], []), title="a run"), encoding="utf-8")
+    take_picture(page, picture)
+    with Image.open(picture) as image:
+        assert image.height > 4800  # more than the first window shows
+        for edge in ((0, image.height - 8), (image.width - 8, 0)):
+            assert len(image.crop((*edge, *image.size)).getcolors()) == 1
+    monkeypatch.setattr(screenshot, "_WINDOWS", ((800, 600),))
+    with pytest.raises(ConfigError, match="too large for a picture"):
+        take_picture(page, picture)
 
 
 def test_a_page_stays_small_and_one_group_is_always_shown():

@@ -12,6 +12,8 @@ from gtpo.errors import ConfigError, MissingExtraError
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MARGIN = 48
 """Pixels left around what is drawn."""
+_WINDOWS = ((2600, 2400), (4000, 5500))
+"""Tried in turn until the group fits."""
 
 
 def take_picture(page: Path, picture: Path, *, theme: str = "light") -> None:
@@ -24,13 +26,27 @@ def take_picture(page: Path, picture: Path, *, theme: str = "light") -> None:
             f"A picture needs a browser, and none of {', '.join(BROWSERS)} is installed (Debian: apt-get install "
             f"chromium). The page itself is there: {page}"
         )
+    for window in _WINDOWS:
+        image = _photograph(browser, page, window, theme)
+        right, bottom = _extent(image)
+        if right < image.width and bottom < image.height:
+            size = min(image.width, right + _MARGIN), min(image.height, bottom + _MARGIN)
+            few = image.crop((0, 0, *size)).quantize(256, dither=Image.Dither.NONE)  # a third of the file's size
+            few.save(picture, optimize=True)
+            return
+    raise ConfigError(f"This group is too large for a picture. The page itself is there: {page}")
+
+
+def _photograph(browser: str, page: Path, window: tuple[int, int], theme: str) -> Any:
+    from PIL import Image
+
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole.png"
         command = [
             browser, "--headless=new", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2",
             "--disable-background-networking", "--no-first-run", f"--user-data-dir={folder}/profile",
             *(["--no-sandbox"] if os.geteuid() == 0 else []),
-            "--window-size=2600,2400", f"--screenshot={whole}",
+            f"--window-size={window[0]},{window[1]}", f"--screenshot={whole}",
             f"{page.resolve().as_uri()}#picture&view=aligned&theme={theme}",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -38,12 +54,13 @@ def take_picture(page: Path, picture: Path, *, theme: str = "light") -> None:
             said = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
             raise ConfigError(f"{browser} could not take a picture of {page}: {said[0][:300]}")
         with Image.open(whole) as image:
-            _without_empty_margins(image.convert("RGB")).save(picture, optimize=True)
+            return image.convert("RGB")
 
 
-def _without_empty_margins(image: Any) -> Any:
+def _extent(image: Any) -> tuple[int, int]:
+    """How far to the right and down anything is drawn."""
     from PIL import Image, ImageChops
 
     background = Image.new("RGB", image.size, image.getpixel((image.width - 1, image.height - 1)))
     _, _, right, bottom = ImageChops.difference(image, background).getbbox() or (0, 0, *image.size)
-    return image.crop((0, 0, min(image.width, right + _MARGIN), min(image.height, bottom + _MARGIN)))
+    return right, bottom

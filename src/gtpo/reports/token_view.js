@@ -128,12 +128,15 @@ function drawAligned(parent) {
   make("th", "differ", left || right ? "where they differ" : "no token is shared at the start or at the end", head);
   bracket(right, "shared ending");
   const body = make("tbody", "", null, table);
+  const placed = rows.map((row) => columns(row, left, right));
+  const longest = Math.max(...placed.map((places) => places.middle.length));
+  table.style.setProperty("--middle", `${Math.min(48, Math.max(19, 4 * Math.sqrt(longest))).toFixed(1)}rem`); // of a picture
   rows.forEach((row, index) => {
     const line = make("tr", "", null, body);
     const header = make("th", "facts-cell", null, line);
     header.scope = "row";
     factsElement(row, header);
-    const places = columns(row, left, right);
+    const places = placed[index];
     const column = (place, names) => {
       const cell = make("td", names, null, line);
       if (place !== undefined) tokenElement(index, place, cell);
@@ -142,6 +145,7 @@ function drawAligned(parent) {
     flowTokens(index, places.middle, make("div", "box", null, make("td", "middle", null, line)));
     for (let number = 0; number < right; number++) column(places.right[number], number === right - 1 ? "last" : "");
   });
+  for (const box of table.querySelectorAll(".box")) box.classList.toggle("cut", box.scrollHeight > box.clientHeight);
 }
 
 function drawLegend() {
