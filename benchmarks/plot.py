@@ -94,10 +94,10 @@ def conflicts(history: Sequence[Result]) -> Any:
         for axis, name in zip(line, names, strict=True):
             base, points, slope = found[name]
             _line(axis, points, COLOURS[0])
-            axis.set_ylim(bottom=0)
             axis.set_xlabel(name)
             axis.set_title(f"{titles[device]}, around {base}: exponent {_signed(slope)}", fontsize=8.5)
         line[0].set_ylabel("ms, with 20 and 80 %", fontsize=9)
+        line[0].set_ylim(bottom=0)  # of the whole row, once all of it is drawn
     return figure
 
 
