@@ -23,7 +23,7 @@ from gtpo.reports.runs import Run
 
 REAL = DATA / "real"
 ORDER = ("gsm8k", "math500", "amc23", "aime24", "aime25")
-OPPONENTS = ("grpo", "grpo-kl", "sft", "base")
+OPPONENTS = ("grpo", "grpo-kl", "sft")
 METRICS = ("pass@1", "pass@4", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
 
 Measured = dict[tuple[str, int, str], Measurement]
