@@ -58,6 +58,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "accuracy": Quantity("accuracy, held out", _after("accuracy")),
     "greedy": Quantity("accuracy, greedy", _after("greedy")),
     "format": Quantity("format, held out", _after("format")),
+    "greedy-format": Quantity("format, greedy", _after("greedy_format")),
     "format-training": Quantity("format, mean over training", lambda one: area(one.to_run().series("format"))),
     "entropy": Quantity("entropy after training", _after("entropy"), more_is_good=False, unit="nats"),
     "entropy-peak": Quantity("highest entropy in training", peak_entropy, more_is_good=False, unit="nats"),
@@ -72,6 +73,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(1, "gtpo", "grpo", "greedy"),
     Question(2, "gtpo", "grpo", "format"),
     Question(2, "gtpo", "grpo", "format-training"),
+    Question(2, "gtpo", "grpo", "greedy-format"),
     Question(2, "gtpo", "grpo-kl", "format"),
     Question(3, "gtpo", "grpo", COLLAPSED),
     Question(3, "gtpo", "grpo", HEALTH),
@@ -113,7 +115,7 @@ def answer(question: Question, records: Records, setting: str) -> Comparison | N
         return _compare_collapses(*(collapses(side, records, setting) for side in sides))
     quantity = QUANTITIES[question.quantity]
     values = [by_seed(side, quantity) for side in sides]
-    if not all(values):
+    if len(values[0].keys() & values[1].keys()) < 2:
         return None
     return compare_values(quantity.title, *values, more_is_good=quantity.more_is_good)
 

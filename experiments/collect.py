@@ -31,8 +31,10 @@ DATA = Path(__file__).parent / "data"
 RUNS_FILE = "lab_runs.csv"
 AFTER = (
     "accuracy", "format", "entropy", "length", "truncated", "greedy",
-    *(f"pass@{k}" for k in KS), *(f"maj@{k}" for k in KS),
+    *(f"pass@{k}" for k in KS), *(f"maj@{k}" for k in KS), "greedy_format",
 )  # fmt: skip
+ADDED_LATER = ("greedy_format",)
+"""Runs that were measured before have none."""
 ABOUT = ("device", "python", "torch", "trl", "commit", "seconds", "steps", "temperature")
 COLUMNS = ("setting", "arm", "seed", *ABOUT, *AFTER)
 STEP_COLUMNS = ("step", *CURVE)
@@ -69,7 +71,7 @@ def read_result(path: Path) -> Record:
     about = {name: str(versions[name]) for name in ("python", "torch", "trl")}
     about |= {name: str(content[name]) for name in ("device", "commit", "seconds", "steps")}
     about["temperature"] = str(content["after"]["temperature"])
-    after = {name: float(content["after"][name]) for name in AFTER}
+    after = {name: float(content["after"][name]) for name in AFTER if _is_there(name, content["after"])}
     return Record(Job.parse(content["job"]), about, after, content["curve"])
 
 
@@ -89,7 +91,8 @@ def read_data(folder: Path = DATA) -> dict[Job, Record]:
         for row in csv.DictReader(file):
             job = _job(row)
             curve = {name: v for name, v in curves.get(job, {"step": []}).items() if any(x is not None for x in v)}
-            about, after = {name: row[name] for name in ABOUT}, {name: float(row[name]) for name in AFTER}
+            about = {name: row[name] for name in ABOUT}
+            after = {name: float(row[name]) for name in AFTER if _is_there(name, row)}
             records[job] = Record(job, about, after, curve or {"step": []})
     return records
 
@@ -98,7 +101,7 @@ def write_data(records: Iterable[Record], folder: Path = DATA) -> None:
     """The same records give the same bytes."""
     ordered = sorted(records, key=lambda record: record.job)
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [[*_key(one.job), *(one.about[n] for n in ABOUT), *(one.after[n] for n in AFTER)] for one in ordered]
+    rows = [[*_key(one.job), *(one.about[n] for n in ABOUT), *(one.after.get(n, "") for n in AFTER)] for one in ordered]
     (folder / RUNS_FILE).write_text(_csv([COLUMNS, *rows]))
     for setting in dict.fromkeys(one.job.setting for one in ordered):
         steps = [
@@ -119,6 +122,10 @@ def find_results(paths: Sequence[Path]) -> list[Record]:
 
 def _job(row: Mapping[str, str]) -> Job:
     return Job(row["setting"], row["arm"], int(row["seed"]))
+
+
+def _is_there(name: str, values: Mapping[str, Any]) -> bool:
+    return name not in ADDED_LATER or values.get(name) not in (None, "")
 
 
 def _key(job: Job) -> tuple[str, str, int]:

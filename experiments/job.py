@@ -79,7 +79,7 @@ def train_arguments(job: Job, work: Path) -> list[str]:
 
 
 def measure_policy(model: str, out: Path, setting: Setting) -> dict[str, Any]:
-    """Accuracy, format, entropy and pass@k of what the policy samples, and the accuracy of its greedy answers."""
+    """Accuracy, format, entropy and pass@k of what the policy samples, and accuracy and format of its greedy answers."""
     from gtpo.evaluation.evaluate import evaluate
     from gtpo.evaluation.sampling import SamplingSettings
 
@@ -91,7 +91,7 @@ def measure_policy(model: str, out: Path, setting: Setting) -> dict[str, Any]:
         evaluation = evaluate([model], ["lab"], settings, out / name, ks=ks, limit=num_problems, batch_size=BATCH_SIZE)
         values = {key: round(one.value, 5) for key, one in evaluation.measurements[0].estimates.items()}
         if name == "greedy":
-            return {**found, "greedy": values["pass@1"]}
+            return {**found, "greedy": values["pass@1"], "greedy_format": values["format_rate"]}
         found |= {"accuracy": values["pass@1"], "format": values["format_rate"], "entropy": values["mean_entropy"]}
         found |= {"length": values["mean_length"], "truncated": values["truncation_rate"]}
         found |= {key: value for key, value in values.items() if "@" in key}

@@ -31,7 +31,7 @@ SHOWN = {
     "pass": "pass@k and maj@k on held-out problems over k, a line an arm: mean over seeds; band: Student's 95 % "
     "interval; in brackets the untrained policy",
 }
-SUMMARY = ("accuracy", "greedy", "format", "entropy", "entropy-peak", "pass@8", "pass@32", "maj@32")
+SUMMARY = ("accuracy", "greedy", "format", "greedy-format", "entropy", "entropy-peak", "pass@8", "pass@32", "maj@32")
 
 
 def lab_tables(records: Records) -> dict[str, str]:

@@ -66,6 +66,20 @@ def test_a_difference_is_taken_seed_by_seed(records):
     assert found.verdict == "better"
 
 
+def test_what_was_not_measured_from_the_start_is_compared_where_both_arms_have_it(records, tmp_path):
+    for one in records.values():
+        if one.job.seed > 1:
+            del one.after["greedy_format"]
+    write_data(records.values(), tmp_path)
+    again = read_data(tmp_path)
+    assert {job: dict(one.after) for job, one in again.items()} == {job: one.after for job, one in records.items()}
+    question = Question(2, "gtpo", "grpo", "greedy-format")
+    found = answer(question, again, "comfortable")
+    assert (found.num_first, found.difference) == (2, pytest.approx(0.03))
+    del records[Job("comfortable", "grpo", 1)].after["greedy_format"]
+    assert answer(question, records, "comfortable") is None
+
+
 def test_lower_entropy_is_no_loss_and_a_missing_arm_no_answer(records):
     question = Question(3, "gtpo", "grpo", "entropy-peak")
     assert answer(question, records, "comfortable").difference == pytest.approx(-0.2)
