@@ -101,7 +101,9 @@ def write_data(records: Iterable[Record], folder: Path = DATA) -> None:
     """The same records give the same bytes."""
     ordered = sorted(records, key=lambda record: record.job)
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [[*_key(one.job), *(one.about[n] for n in ABOUT), *(one.after.get(n, "") for n in AFTER)] for one in ordered]
+    rows = [
+        [*_key(one.job), *(one.about[n] for n in ABOUT), *(one.after.get(n, "") for n in AFTER)] for one in ordered
+    ]
     (folder / RUNS_FILE).write_text(_csv([COLUMNS, *rows]))
     for setting in dict.fromkeys(one.job.setting for one in ordered):
         steps = [

@@ -79,7 +79,7 @@ def train_arguments(job: Job, work: Path) -> list[str]:
 
 
 def measure_policy(model: str, out: Path, setting: Setting) -> dict[str, Any]:
-    """Accuracy, format, entropy and pass@k of what the policy samples, and accuracy and format of its greedy answers."""
+    """Accuracy, format, entropy and pass@k of what the policy samples; accuracy and format of its greedy answers."""
     from gtpo.evaluation.evaluate import evaluate
     from gtpo.evaluation.sampling import SamplingSettings
 
