@@ -30,12 +30,17 @@ EVALUATION_MINUTES = 6.0
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """An evaluation: the first `limit` problems of a set, so many samples each."""
+    """An evaluation: the first `limit` problems of a set, so many samples each, or one greedy answer."""
 
     problems: str
     limit: int | None
     num_samples: int
     max_new_tokens: int
+    is_greedy: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.problems}-greedy" if self.is_greedy else self.problems
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +69,9 @@ SPECS: Mapping[str, Spec] = {
             "max_model_len": 2048, "max_num_seqs": 512, "seeds_samples": False,
         },
         evaluations=(
-            Asked("gsm8k", 320, 32, 400), Asked("math500", None, 4, 1024), Asked("amc23", None, 32, 1024),
-            Asked("aime24", None, 32, 1024), Asked("aime25", None, 32, 1024),
+            Asked("gsm8k", 320, 32, 400), Asked("gsm8k", 320, 1, 400, is_greedy=True),
+            Asked("math500", None, 4, 1024), Asked("amc23", None, 32, 1024), Asked("aime24", None, 32, 1024),
+            Asked("aime25", None, 32, 1024),
         ),
     ),
     "dry": Spec(
@@ -78,7 +84,7 @@ SPECS: Mapping[str, Spec] = {
         rl_options={},
         engine="transformers",
         engine_options={},
-        evaluations=(Asked("lab", 4, 2, 16),),
+        evaluations=(Asked("lab", 4, 2, 16), Asked("lab", 4, 1, 16, is_greedy=True)),
     ),
 }  # fmt: skip
 
@@ -107,10 +113,10 @@ class Place:
         self.stop_at = out / "work" / f"{self.name}.stop"
 
     def evaluation(self, asked: Asked) -> Path:
-        return self.out / "results" / f"{self.name}_on_{asked.problems}.json"
+        return self.out / "results" / f"{self.name}_on_{asked.name}.json"
 
     def samples(self, asked: Asked) -> Path:
-        return self.out / "samples" / self.name / f"{asked.problems}.jsonl"
+        return self.out / "samples" / self.name / f"{asked.name}.jsonl"
 
     @property
     def is_trained(self) -> bool:

@@ -83,13 +83,12 @@ def grade_arm(place: Place, data_dir: str | None) -> int:
         if place.samples(asked).is_file() and not place.evaluation(asked).is_file():
             file = read_samples(place.samples(asked))
             num_samples = file.num_samples * file.header["problems"]["count"]
-            require(
-                len(file.samples) == num_samples, f"samples of {asked.problems}", len(file.samples), f"{num_samples}"
-            )
+            require(len(file.samples) == num_samples, f"samples of {asked.name}", len(file.samples), f"{num_samples}")
             measured = measure(file, None, no_progress)
             engine = {**measured.header["engine"], "weights": place.name}  # not the folder that they lay in
             questions = [one.question for one in load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)]
-            columns = {**measured.values, **_beginnings(file.samples, questions, file.num_samples)}
+            beginnings = {} if asked.is_greedy else _beginnings(file.samples, questions, file.num_samples)
+            columns = {**measured.values, **beginnings}
             values = {name: [float(f"{value:.4g}") for value in column] for name, column in columns.items()}
             about = {"arm": place.arm, "seed": place.seed, "header": {**measured.header, "engine": engine}}
             write_result(place.evaluation(asked), {**about, "values": values})
@@ -110,8 +109,8 @@ def _beginnings(samples: Sequence[Sample], questions: Sequence[str], num_samples
 
 def _sample(engine: Any, place: Place, asked: Asked, data_dir: str | None, batch_size: int) -> None:
     settings = SamplingSettings(
-        asked.num_samples, SPECS[place.spec].temperature, max_new_tokens=asked.max_new_tokens,
-        system_prompt=SYSTEM_PROMPT,
+        asked.num_samples, 0.0 if asked.is_greedy else SPECS[place.spec].temperature,
+        max_new_tokens=asked.max_new_tokens, system_prompt=SYSTEM_PROMPT,
     )  # fmt: skip
     problems = load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)
     path = place.samples(asked)

@@ -1,7 +1,7 @@
 """What the runs of the real model left: result files in experiments/data/real, and what can be said of them.
 
 <spec>_<arm>_seed<n>.json                a run: where it ran, and its curve
-<spec>_<arm>_seed<n>_on_<problems>.json  an evaluation: every metric of every problem
+<spec>_<arm>_seed<n>_on_<problems>.json  an evaluation: every metric of every problem (<problems>-greedy: one answer)
 """
 
 import json
@@ -22,7 +22,7 @@ from gtpo.reports.evaluations import compare_evaluations
 from gtpo.reports.runs import Run
 
 REAL = DATA / "real"
-ORDER = ("gsm8k", "math500", "amc23", "aime24", "aime25")
+ORDER = ("gsm8k", "gsm8k-greedy", "math500", "amc23", "aime24", "aime25")
 OPPONENTS = ("grpo", "grpo-kl", "sft")
 METRICS = ("pass@1", "pass@4", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
 
@@ -53,7 +53,7 @@ def read_measurements(folder: Path = REAL, spec: str = "qwen") -> Measured:
     for path in sorted(folder.glob(f"{spec}_*_on_*.json")):
         content = json.loads(path.read_text())
         header, values = content["header"], {name: np.array(one) for name, one in content["values"].items()}
-        key = content["arm"], content["seed"], header["problems"]["name"]
+        key = content["arm"], content["seed"], path.stem.partition("_on_")[2]
         found[key] = Measurement(ARMS[key[0]].title, key[2], header, values)
     return found
 
@@ -182,7 +182,8 @@ def _estimate(one: Measurement, metric: str) -> str:
 
 def _how(one: Measurement) -> str:
     asked = one.header["settings"]
+    samples = f"{asked['num_samples']} samples each at temperature {asked['temperature']:g}"
     return (
-        f"{asked['num_samples']} samples each at temperature {asked['temperature']:g}, at most "
+        f"{samples if asked['temperature'] else 'one greedy answer each'}, at most "
         f"{asked['max_new_tokens']} tokens; in brackets bootstrap 95 % intervals over problems; in parentheses seeds"
     )

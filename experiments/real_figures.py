@@ -39,7 +39,7 @@ def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
 
 def draw_real_pass(measured: Measured, path: Path) -> bool:
     """pass@k above, maj@k below, a column a problem set; bands are bootstrap 95 % intervals over problems."""
-    sets, arms = sets_of(measured), arms_of(measured)
+    sets, arms = [name for name in sets_of(measured) if not name.endswith("-greedy")], arms_of(measured)
     if not sets:
         return False
     figure, axes = figure_of(2, len(sets), (1.2 + 2.4 * len(sets), 5.2))
