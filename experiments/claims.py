@@ -1,4 +1,4 @@
-"""The questions, fixed before the runs: which arm against which, in what, and how an answer reads.
+"""The questions, fixed before the runs but for LATER: which arm against which, in what, and how an answer reads.
 
 Every answer is a `Comparison` of `gtpo compare`: mean difference seed by seed, its 95 % interval, better, worse or not
 shown. Of a claim, better reads "holds" and worse "does not hold". Counts of runs are judged by Fisher's exact test.
@@ -67,13 +67,22 @@ QUANTITIES: Mapping[str, Quantity] = {
 }
 ABLATIONS = (*GROUPS["entropy"], *GROUPS["conflicts"])
 
+LATER: tuple[Question, ...] = (
+    Question(2, "gtpo", "grpo", "greedy-format"),
+    *(
+        Question(4, arm, "grpo", quantity)
+        for arm in ("protect", "skip")
+        for quantity in ("accuracy", "format", "entropy")
+    ),
+    Question(5, "gtpo", "sft", "pass@1"),
+)
+"""Asked after other answers had been seen. So was everything about the arm `skip`."""
 QUESTIONS: tuple[Question, ...] = (
     Question(1, "gtpo", "grpo", "accuracy"),
     Question(1, "gtpo", "grpo-kl", "accuracy"),
     Question(1, "gtpo", "grpo", "greedy"),
     Question(2, "gtpo", "grpo", "format"),
     Question(2, "gtpo", "grpo", "format-training"),
-    Question(2, "gtpo", "grpo", "greedy-format"),
     Question(2, "gtpo", "grpo-kl", "format"),
     Question(3, "gtpo", "grpo", COLLAPSED),
     Question(3, "gtpo", "grpo", HEALTH),
@@ -92,6 +101,7 @@ QUESTIONS: tuple[Question, ...] = (
         for arm in ("grpo", "sft")
         for quantity in ("pass@8", "pass@32", "maj@32")
     ),
+    *LATER,
 )  # fmt: skip
 
 Records = Mapping[Job, Record]
@@ -104,9 +114,10 @@ def of_arm(records: Records, setting: str, arm: str) -> list[Record]:
 def answer(question: Question, records: Records, setting: str) -> Comparison | None:
     """The comparison that answers the question in a setting; None where the arms do not share two seeds there."""
     sides = [of_arm(records, setting, arm) for arm in (question.first, question.second)]
-    seeds = [{one.job.seed for one in side} for side in sides]
-    if len(seeds[0] & seeds[1]) < 2:
+    shared = {one.job.seed for one in sides[0]} & {one.job.seed for one in sides[1]}
+    if len(shared) < 2:
         return None
+    sides = [[one for one in side if one.job.seed in shared] for side in sides]
     if question.quantity == HEALTH:
         first, second = ([record.to_run() for record in side] for side in sides)
         found = compare_runs(first, second)[-1]

@@ -102,7 +102,12 @@ def write_data(records: Iterable[Record], folder: Path = DATA) -> None:
     ordered = sorted(records, key=lambda record: record.job)
     folder.mkdir(parents=True, exist_ok=True)
     rows = [
-        [*_key(one.job), *(one.about[n] for n in ABOUT), *(one.after.get(n, "") for n in AFTER)] for one in ordered
+        [
+            *_key(one.job),
+            *(one.about[n] for n in ABOUT),
+            *(one.after[n] if _is_there(n, one.after) else "" for n in AFTER),
+        ]
+        for one in ordered
     ]
     (folder / RUNS_FILE).write_text(_csv([COLUMNS, *rows]))
     for setting in dict.fromkeys(one.job.setting for one in ordered):

@@ -32,10 +32,12 @@ def _looks(records: Records, measured: Measured) -> str:
     asked = {(setting, one.first, one.second, one.quantity): one for one in QUESTIONS for setting in SETTINGS}
     answers = [answer(question, records, key[0]) for key, question in asked.items()]
     answers += [one for arm in OPPONENTS for one in comparisons(measured, arm)]
-    num_looks = sum(one is not None and one.low is not None for one in answers)
+    verdicts = [one.verdict for one in answers if one is not None and one.low is not None]
+    num_called = sum(verdict != "not shown" for verdict in verdicts)
     return (
-        f"{num_looks} different comparisons with an interval are shown. Nothing corrects for their number: if no arm "
-        f"differed from any other, about {round(num_looks / 20)} of them would be called better or worse by chance."
+        f"{len(verdicts)} comparisons with an interval are shown, and {num_called} of them are called one way or the "
+        f"other. Nothing corrects for their number: if no arm differed from any other, about "
+        f"{round(len(verdicts) / 20)} would be, by chance."
     )
 
 

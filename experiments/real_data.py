@@ -90,7 +90,7 @@ def sets_of(measured: Measured) -> list[str]:
 
 def _runs_table(runs: Sequence[Run]) -> str:
     ends = ("accuracy at the end, %", "format at the end, %", "entropy at the end", "tokens at the end")
-    rows = [["arm", "seed", "steps", "minutes", *ends, "collapsed"]]
+    rows = [["arm", "seed", "steps", "minutes", *ends, "collapsed", "commit"]]
     for run in runs:
         shown = {"accuracy": (100, 1), "format": (100, 1), "entropy": (1, 3), "length": (1, 0)}
         ended = {name: final(run.series(name)) for name in shown}
@@ -100,12 +100,14 @@ def _runs_table(runs: Sequence[Run]) -> str:
         ]
         said = MISSING if ended["accuracy"] is None else "yes" if has_collapsed(run) else "no"
         about = [ARMS[run.method].title, str(run.seed), str(run.num_steps), f"{run.after['minutes']:.1f}"]
-        rows.append([*about, *cells, said])
+        commits = [note.removeprefix("commit ") for note in run.notes if note.startswith("commit ")]
+        rows.append([*about, *cells, said, *(commits or [MISSING])])
     what = (
         "Training accuracy, complete format, entropy and length over steps, smoothed over a twentieth of them: the "
         "mean over seeds thick, every run thin"
     )
-    with_what = ", ".join(dict.fromkeys(note for run in runs for note in run.notes))
+    notes = [note for run in runs for note in run.notes if not note.startswith("commit ")]
+    with_what = ", ".join(dict.fromkeys(notes))
     return f"![{what}](figures/real_curves.svg)\n\n{markdown(rows)}\n\n{with_what}"
 
 

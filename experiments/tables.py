@@ -80,7 +80,7 @@ def _summary_cells(records: Records, setting: str, arm: str) -> list[str]:
     cells = [str(len(runs))]
     for name in SUMMARY:
         values = [value for one in runs if (value := QUANTITIES[name].of(one)) is not None]
-        cells.append(number(sum(values) / len(values), QUANTITIES[name].unit) if values else "–")
+        cells.append(number(sum(values) / len(values), QUANTITIES[name].unit) if len(values) == len(runs) else "–")
     trained = [one for one in runs if len(one.curve["step"])]
     fallen = collapses(trained, records, setting)
     cells.append(f"{sum(fallen)}/{len(fallen)}" if fallen else "–")

@@ -358,6 +358,18 @@ def test_a_picture_of_long_completions_is_whole_or_refused(chromium, tmp_path, m
         take_picture(page, picture)
 
 
+def test_in_a_picture_a_long_middle_is_wide_and_fades_out(opened):
+    rows = [completion([f" word{n}" for n in range(size)], 1.0) for size in (600, 12)]
+    browser = opened(group(*rows))
+    browser.get(browser.current_url + "#picture&view=aligned")
+    browser.refresh()
+    long, short = browser.find_elements("css selector", ".middle .box")
+    assert long.value_of_css_property("mask-image").startswith("linear-gradient")
+    assert short.value_of_css_property("mask-image") == "none"
+    assert 300 < long.size["height"] < 400
+    assert long.size["width"] > 700
+
+
 def test_a_page_stays_small_and_one_group_is_always_shown():
     groups = [group(completion(["x"] * 100, 1.0), step=step) for step in range(1, 41)]
     assert thin_out(groups, most=1000) == list(range(0, 40, 4))

@@ -61,6 +61,6 @@ def _extent(image: Any) -> tuple[int, int]:
     """How far to the right and down anything is drawn."""
     from PIL import Image, ImageChops
 
-    background = Image.new("RGB", image.size, image.getpixel((image.width - 1, image.height - 1)))
-    _, _, right, bottom = ImageChops.difference(image, background).getbbox() or (0, 0, *image.size)
+    paper = Image.new("RGB", image.size, image.getpixel((0, 0)))
+    _, _, right, bottom = ImageChops.difference(image, paper).getbbox() or (0, 0, 0, 0)
     return right, bottom
