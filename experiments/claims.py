@@ -123,7 +123,7 @@ def answer(question: Question, records: Records, setting: str) -> Comparison | N
         found = compare_runs(first, second)[-1]
         return dataclasses.replace(found, name=HEALTH)
     if question.quantity == COLLAPSED:
-        return _compare_collapses(*(collapses(side, records, setting) for side in sides))
+        return compare_collapses(*(collapses(side, records, setting) for side in sides))
     quantity = QUANTITIES[question.quantity]
     values = [by_seed(side, quantity) for side in sides]
     if len(values[0].keys() & values[1].keys()) < 2:
@@ -137,7 +137,8 @@ def collapses(runs: list[Record], records: Records, setting: str) -> list[bool] 
     return None if start is None else [one.after["accuracy"] < start / 2 for one in runs]
 
 
-def _compare_collapses(first: list[bool] | None, second: list[bool] | None) -> Comparison | None:
+def compare_collapses(first: list[bool] | None, second: list[bool] | None) -> Comparison | None:
+    """By Fisher's test. None where a side is not known."""
     if first is None or second is None:
         return None
     shares = sum(first) / len(first), sum(second) / len(second)

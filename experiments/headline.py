@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from experiments.claims import COLLAPSED, QUESTIONS, VERDICTS, Records, answer, of_arm
-from experiments.real_data import OPPONENTS, Measured, comparisons
+from experiments.claims import COLLAPSED, QUESTIONS, VERDICTS, Records, answer, compare_collapses, of_arm
+from experiments.real_data import OPPONENTS, Measured, comparisons, pairs, real_collapses
 from experiments.settings import SETTINGS
 from experiments.tables import interval, number, unit_of
 from gtpo.evaluation.layout import MISSING, markdown
@@ -32,6 +32,7 @@ def _looks(records: Records, measured: Measured) -> str:
     asked = {(setting, one.first, one.second, one.quantity): one for one in QUESTIONS for setting in SETTINGS}
     answers = [answer(question, records, key[0]) for key, question in asked.items()]
     answers += [one for arm in OPPONENTS for one in comparisons(measured, arm)]
+    answers += [one for of_seed in pairs(measured).values() for one in of_seed]
     verdicts = [one.verdict for one in answers if one is not None and one.low is not None]
     num_called = sum(verdict != "not shown" for verdict in verdicts)
     return (
@@ -48,9 +49,8 @@ def _table(records: Records, runs: Sequence[Run], measured: Measured) -> str:
     first, second = ([run for run in runs if run.method == arm] for arm in ("gtpo", "grpo"))
     if first and second:
         titles.append(_real_title(first, second))
-        asked = {one.name: one for one in comparisons(measured, "grpo")}
         for claim, cells in rows.items():
-            cells.append(_real_cell(asked.get(ON_GSM8K.get(claim, ""))))
+            cells.append(_real_cell(measured, claim))
     return markdown([["GTPO", *titles], *([CLAIMS[claim], *cells] for claim, cells in rows.items())])
 
 
@@ -80,8 +80,12 @@ def _cell(found: Comparison | None, unit: str) -> str:
     return f"{_sides(found, unit)}: **{VERDICTS[found.verdict]}** ({interval(found, unit)})"
 
 
-def _real_cell(found: Comparison | None) -> str:
+def _real_cell(measured: Measured, claim: int) -> str:
     """Better or worse on these problems: an interval over problems says nothing about other seeds."""
+    if PRIMARY[claim].quantity == COLLAPSED:
+        fallen = compare_collapses(*(real_collapses(measured, arm) for arm in ("gtpo", "grpo")))
+        return MISSING if fallen is None else _count_cell(fallen)
+    found = next((one for one in comparisons(measured, "grpo") if one.name == ON_GSM8K[claim]), None)
     if found is None:
         return MISSING
     verdict = found.verdict if found.verdict == "not shown" else f"{found.verdict} on these problems"

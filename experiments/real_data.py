@@ -62,12 +62,25 @@ def read_measurements(folder: Path = REAL, spec: str = "qwen") -> Measured:
 
 def over_seeds(measured: Mapping[Any, Measurement], arm: str, problems: str) -> Measurement | None:
     """The mean over an arm's seeds of every value of every problem."""
-    ones = [one for (name, _, where), one in measured.items() if (name, where) == (arm, problems)]
+    ones = _by_seed(measured, arm, problems)
     if not ones:
         return None
     names = [name for name in ones[0].values if all(name in one.values for one in ones)]
     values = {name: np.mean([one.values[name] for one in ones], axis=0) for name in names}
-    return Measurement(f"{ARMS[arm].title} ({len(ones)})", problems, ones[0].header, values)
+    return Measurement(ARMS[arm].title, problems, ones[0].header, values)
+
+
+def _by_seed(measured: Mapping[Any, Measurement], arm: str, problems: str) -> list[Measurement]:
+    return [one for (name, _, where), one in measured.items() if (name, where) == (arm, problems)]
+
+
+def _means(measured: Measured, problems: str) -> dict[str, Measurement]:
+    """By the name of an arm, with the number of its seeds: the mean over them."""
+    found = {arm: over_seeds(measured, arm, problems) for arm in arms_of(measured)}
+    return {
+        f"{one.model} ({len(_by_seed(measured, arm, problems))})": one
+        for arm, one in found.items() if one is not None
+    }  # fmt: skip
 
 
 def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
@@ -77,6 +90,7 @@ def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
         "real-table-1": _table_1(measured) if measured else NONE,
         "real-evaluations": _evaluations(measured) if measured else NONE,
         "real-differences": _differences(measured) or NONE,
+        "real-pairs": _pairs(runs, measured) or NONE,
         "real-seeds": _seeds(runs) or NONE,
         "real-beginnings": _beginnings(measured) or NONE,
     }
@@ -105,8 +119,8 @@ def _runs_table(runs: Sequence[Run]) -> str:
         commits = [note.removeprefix("commit ") for note in run.notes if note.startswith("commit ")]
         rows.append([*about, *cells, said, *(commits or [MISSING])])
     what = (
-        "Training accuracy, complete format, entropy and length over steps, smoothed over a twentieth of them: the "
-        "mean over seeds thick, every run thin"
+        "Training accuracy, complete format, entropy and length over steps, smoothed over a twentieth of them: every "
+        "run thin, their mean thick as far as all of them went"
     )
     notes = [note for run in runs for note in run.notes if not note.startswith("commit ")]
     with_what = ", ".join(dict.fromkeys(notes))
@@ -114,45 +128,81 @@ def _runs_table(runs: Sequence[Run]) -> str:
 
 
 def _table_1(measured: Measured) -> str:
-    means = [over_seeds(measured, arm, name) for arm in arms_of(measured) for name in sets_of(measured)]
+    means = [over_seeds(measured, arm, name) for arm in arms_of(measured) for name in ("aime24", "aime25", "amc23")]
     known = [one for one in means if one is not None]
-    if not any(one.problems in ("aime24", "aime25", "amc23") for one in known):
-        return NONE
-    return markdown(paper_rows(Evaluation(known, [])))
+    return markdown(paper_rows(Evaluation(known, []))) if known else NONE
 
 
 def _evaluations(measured: Measured) -> str:
     parts: list[str] = []
     for name in sets_of(measured):
-        found = {arm: over_seeds(measured, arm, name) for arm in arms_of(measured)}
-        known = [one for one in found.values() if one is not None]
-        metrics = [metric for metric in METRICS if any(metric in one.values for one in known)]
+        means = _means(measured, name)
+        first = next(iter(means.values()))
+        metrics = [metric for metric in METRICS if any(metric in one.values for one in means.values())]
         rows = [[name, *(f"{metric}, %" for metric in metrics)]]
-        rows += [[one.model, *(_estimate(one, metric) for metric in metrics)] for one in known]
-        parts.append(f"{known[0].num_problems} problems, {_how(known[0])}\n\n{markdown(rows)}")
+        rows += [[title, *(_estimate(one, metric) for metric in metrics)] for title, one in means.items()]
+        parts.append(f"{first.num_problems} problems, {_how(first)}\n\n{markdown(rows)}")
     shown = "pass@k and maj@k over k on each problem set: mean over seeds; band: bootstrap 95 % interval over problems"
     return "\n\n".join([f"![{shown}](figures/real_pass.svg)", *parts])
 
 
 def comparisons(measured: Measured, arm: str) -> list[Comparison]:
-    """GTPO against an arm, metric by metric, on the problem sets that both were asked."""
-    sides = [[one for key, one in measured.items() if key[0] == name] for name in ("gtpo", arm)]
-    shared = {one.problems for one in sides[0]} & {one.problems for one in sides[1]}
-    if not shared:
+    """GTPO against an arm, metric by metric, on the problem sets that both were asked.
+
+    Two arms of RL saw the same prompts in each seed and went equally far: they are compared over the seeds that both
+    have on a problem set. Against SFT every seed counts.
+    """
+    asked = [{key[1:]: one for key, one in measured.items() if key[0] == name} for name in ("gtpo", arm)]
+    if ARMS[arm].method != "sft":
+        shared = asked[0].keys() & asked[1].keys()
+        asked = [{key: one for key, one in side.items() if key in shared} for side in asked]
+    sets = [problems for problems in ORDER if all(any(key[1] == problems for key in side) for side in asked)]
+    if not sets:
         return []
-    found = compare_evaluations(*([one for one in side if one.problems in shared] for side in sides))
-    return [one for one in found if one.name.split()[-1] in METRICS]
+    sides = ([one for name in sets for key, one in side.items() if key[1] == name] for side in asked)
+    return [one for one in compare_evaluations(*sides) if one.name.split()[-1] in METRICS]
 
 
-def _differences(measured: Measured) -> str:
-    rows = [["GTPO against", "", "GTPO", "other", "difference", "95 % interval over problems", "verdict"]]
-    rows += [_difference_row(arm, one) for arm in OPPONENTS for one in comparisons(measured, arm)]
+def pairs(measured: Measured) -> dict[int, list[Comparison]]:
+    """GTPO against GRPO on GSM8K, every pair of runs by itself; nothing where there is but one."""
+    by_seed = {
+        seed: comparisons({key: one for key, one in measured.items() if key[1:] == (seed, "gsm8k")}, "grpo")
+        for seed in sorted({key[1] for key in measured})
+    }
+    found = {seed: answers for seed, answers in by_seed.items() if answers}
+    return found if len(found) > 1 else {}
+
+
+def _pairs(runs: Sequence[Run], measured: Measured) -> str:
+    rows = [["seed", "steps", "", "GTPO", "GRPO", "difference", "95 % interval over problems", "verdict"]]
+    for seed, answers in pairs(measured).items():
+        steps = {run.num_steps for run in runs if run.seed == seed and run.method in ("gtpo", "grpo")}
+        about = [str(seed), " and ".join(map(str, sorted(steps)))]
+        rows += [[*about, one.name, *_difference_cells(one)] for one in answers]
     return markdown(rows) if len(rows) > 1 else ""
 
 
-def _difference_row(arm: str, one: Comparison) -> list[str]:
+def _differences(measured: Measured) -> str:
+    rows = [["GTPO against", "", "runs", "GTPO", "other", "difference", "95 % interval over problems", "verdict"]]
+    rows += [
+        [ARMS[arm].title, one.name, f"{one.num_first}, {one.num_second}", *_difference_cells(one)]
+        for arm in OPPONENTS for one in comparisons(measured, arm)
+    ]  # fmt: skip
+    return markdown(rows) if len(rows) > 1 else ""
+
+
+def _difference_cells(one: Comparison) -> list[str]:
     values = number(one.first, "%"), number(one.second, "%"), number(one.difference, "%", signed=True)
-    return [ARMS[arm].title, one.name, *values, interval(one, "%"), f"**{one.verdict}**"]
+    return [*values, interval(one, "%"), f"**{one.verdict}**"]
+
+
+def real_collapses(measured: Measured, arm: str) -> list[bool] | None:
+    """Which runs of an arm have collapsed, as in the lab: on GSM8K, below half of the untrained model."""
+    start = over_seeds(measured, "base", "gsm8k")
+    if start is None:
+        return None
+    least = start.values["pass@1"].mean() / 2
+    return [bool(one.values["pass@1"].mean() < least) for one in _by_seed(measured, arm, "gsm8k")]
 
 
 def _seeds(runs: Sequence[Run]) -> str:
@@ -161,19 +211,19 @@ def _seeds(runs: Sequence[Run]) -> str:
     for arm in ("grpo", "grpo-kl"):
         second = [run for run in runs if run.method == arm]
         for one in compare_runs(first, second) if first and second else []:
-            rows.append([*_difference_row(arm, one), "" if one.more_seeds is None else str(one.more_seeds)])
+            more = "" if one.more_seeds is None else str(one.more_seeds)
+            rows.append([ARMS[arm].title, one.name, *_difference_cells(one), more])
     return markdown(rows) if len(rows) > 1 else ""
 
 
 def _beginnings(measured: Measured) -> str:
     """Of GSM8K: how alike two completions of a problem begin, and how much of it the question says already."""
-    found = [one for arm in arms_of(measured) if (one := over_seeds(measured, arm, "gsm8k")) is not None]
     rows = [["gsm8k", "characters that two completions begin with in common", "of their beginning in the question, %"]]
-    for one in found:
+    for title, one in _means(measured, "gsm8k").items():
         if "common_beginning" in one.values:
             common = one.estimates["common_beginning"]
             shown = f"{common.value:.0f} [{common.low:.0f}, {common.high:.0f}]"
-            rows.append([one.model, shown, _estimate(one, "copied")])
+            rows.append([title, shown, _estimate(one, "copied")])
     return markdown(rows) if len(rows) > 1 else ""
 
 

@@ -15,7 +15,7 @@ TITLE = "Qwen2.5-Coder-1.5B-Instruct on GSM8K"
 
 
 def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
-    """Accuracy, format, entropy and length over steps: the mean over seeds thick, every run thin."""
+    """Accuracy, format, entropy and length over steps: thin every run, thick their mean as far as all of them went."""
     arms = [arm for arm in ARMS if any(run.method == arm and run.series("accuracy").values for run in runs)]
     if not arms:
         return False
@@ -25,11 +25,13 @@ def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
             curves = [found for run in runs if run.method == arm and (found := run.series(name)).values]
             if not curves:
                 continue
-            steps = curves[0].steps[: min(len(curve.steps) for curve in curves)]
-            rows = scale * np.array([moving_mean(curve.values)[: len(steps)] for curve in curves])
-            for row in rows if len(rows) > 1 else []:
-                axis.plot(steps, row, color=COLORS[arm], linewidth=0.8, alpha=0.5)
-            axis.plot(steps, rows.mean(0), color=COLORS[arm], linewidth=2, label=f"{ARMS[arm].title} ({len(rows)})")
+            rows = [scale * np.array(moving_mean(curve.values)) for curve in curves]
+            for curve, row in zip(curves, rows, strict=True) if len(rows) > 1 else []:
+                axis.plot(curve.steps, row, color=COLORS[arm], linewidth=0.8, alpha=0.6)
+            shared = min(map(len, rows))
+            mean = np.mean([row[:shared] for row in rows], axis=0)
+            label = f"{ARMS[arm].title} ({len(rows)})"
+            axis.plot(curves[0].steps[:shared], mean, color=COLORS[arm], linewidth=2, label=label)
         axis.set_title(title)
         axis.set_xlabel("step")
     mark_ln2(axes[0][2])

@@ -14,7 +14,7 @@ from experiments.figures import tables
 from experiments.real import SPECS, Pair, Place, arm_options
 from experiments.real_arm import StopTogether, evaluate_arm, train_arm
 from experiments.real_arm import main as real_arm
-from experiments.real_data import over_seeds, read_measurements, read_runs, real_tables
+from experiments.real_data import over_seeds, read_measurements, read_runs, real_collapses, real_tables
 
 from gtpo.errors import ConfigError
 from gtpo.training.plan import make_plan
@@ -186,11 +186,29 @@ def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(t
     assert np.array_equal(mean.values["pass@1"], [1, 1, 1, 1, 0.5, 0.5, 0, 0])
     parts = real_tables(read_runs(tmp_path), measured)
     row = next(line for line in parts["real-differences"].splitlines() if "gsm8k pass@1 " in line)
-    assert "| GRPO | gsm8k pass@1 | 62.5 | 12.5 | +50.0 |" in row
+    assert "| GRPO | gsm8k pass@1 | 1, 1 | 50.0 | 12.5 | +37.5 |" in row  # GTPO's seed 2 has no partner
     assert "**better**" in row
+    assert parts["real-pairs"] == "Not run yet."  # a single pair
     assert parts["real-table-1"] == "Not run yet."  # nothing of AIME and AMC
+    made_up(tmp_path, "grpo", 2, 3)
+    made_up(tmp_path, "sft", 1, 2)
     made_up(tmp_path, "grpo", 1, 2, "amc23")
-    assert "| GRPO (1) |" in real_tables([], read_measurements(tmp_path))["real-table-1"]
+    made_up(tmp_path, "grpo", 2, 2, "aime24")
+    parts = real_tables(read_runs(tmp_path), read_measurements(tmp_path))
+    assert "| GRPO | gsm8k pass@1 | 2, 2 | 62.5 | 25.0 | +37.5 |" in parts["real-differences"]
+    assert "| SFT | gsm8k pass@1 | 2, 1 | 62.5 | 25.0 | +37.5 |" in parts["real-differences"]
+    assert "| 1 | 2 | gsm8k pass@1 | 50.0 | 12.5 | +37.5 |" in parts["real-pairs"]
+    assert "| 2 | 2 | gsm8k pass@1 | 75.0 | 37.5 | +37.5 |" in parts["real-pairs"]
+    assert "| GRPO (2) |" in parts["real-evaluations"]
+    assert parts["real-table-1"].count("| GRPO |") == 1  # one row, whatever the seeds of a set are
+
+
+def test_collapses_of_the_real_model_are_counted_against_the_untrained_one(tmp_path):
+    made_up(tmp_path, "gtpo", 1, 1)
+    made_up(tmp_path, "gtpo", 2, 2)
+    assert real_collapses(read_measurements(tmp_path), "gtpo") is None
+    made_up(tmp_path, "base", 1, 4)
+    assert real_collapses(read_measurements(tmp_path), "gtpo") == [True, False]
 
 
 def test_common_beginnings_and_copied_words():
