@@ -92,7 +92,7 @@ def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
         "real-differences": _differences(measured) or NONE,
         "real-pairs": _pairs(runs, measured) or NONE,
         "real-seeds": _seeds(runs) or NONE,
-        "real-beginnings": _beginnings(measured) or NONE,
+        "real-alike": _alike(measured) or NONE,
     }
 
 
@@ -216,22 +216,23 @@ def _seeds(runs: Sequence[Run]) -> str:
     return markdown(rows) if len(rows) > 1 else ""
 
 
-def _beginnings(measured: Measured) -> str:
-    """Of GSM8K: how alike two completions of a problem begin, and how much of it the question says already."""
-    rows = [["gsm8k", "characters that two completions begin with in common", "of their beginning in the question, %"]]
-    for title, one in _means(measured, "gsm8k").items():
-        if "common_beginning" in one.values:
-            common = one.estimates["common_beginning"]
-            shown = f"{common.value:.0f} [{common.low:.0f}, {common.high:.0f}]"
-            rows.append([title, shown, _estimate(one, "copied")])
-    return markdown(rows) if len(rows) > 1 else ""
+def _alike(measured: Measured) -> str:
+    """Of GSM8K: how many of a problem's samples differ, how alike two begin, how much of it the question says."""
+    columns = ("distinct_completions", "distinct_answers", "common_beginning")
+    means = {title: one for title, one in _means(measured, "gsm8k").items() if all(n in one.values for n in columns)}
+    titles = ("different completions", "different answers", "characters that two completions begin with in common")
+    rows = [["gsm8k", *titles, "of their beginning in the question, %"]]
+    for title, one in means.items():
+        shown = [_estimate(one, name, scale=1) for name in columns]
+        rows.append([title, *shown, _estimate(one, "copied")])
+    return markdown(rows) if means else ""
 
 
-def _estimate(one: Measurement, metric: str) -> str:
+def _estimate(one: Measurement, metric: str, scale: int = 100) -> str:
     if metric not in one.values:
         return MISSING
     found = one.estimates[metric]
-    return f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+    return f"{scale * found.value:.1f} [{scale * found.low:.1f}, {scale * found.high:.1f}]"
 
 
 def _how(one: Measurement) -> str:

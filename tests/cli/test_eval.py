@@ -58,6 +58,8 @@ def test_two_models_give_table_json_figure_and_their_paired_difference(models, t
     assert [one["model"] for one in result["results"]] == models
     metrics = result["results"][0]["metrics"]
     assert set(metrics) == {f"{kind}@{k}" for kind in ("pass", "maj") for k in (1, 2, 4)} | {
+        "distinct_answers",
+        "distinct_completions",
         "format_rate",
         "mean_length",
         "truncation_rate",

@@ -152,6 +152,8 @@ def test_metrics_of_known_samples(tmp_path):
         "pass@2": 1.0,
         "maj@1": 0.5,
         "maj@2": 1.0,  # right is seen first in one problem, and alone in the other
+        "distinct_answers": 1.5,
+        "distinct_completions": 2.0,
         "format_rate": 0.5,
         "mean_length": 1.5,
         "truncation_rate": 0.0,
@@ -161,6 +163,16 @@ def test_metrics_of_known_samples(tmp_path):
     assert result["metrics"]["format_rate"]["low"] == 0.0
     assert result["metrics"]["format_rate"]["high"] == 1.0
     assert result["num_problems"] == 2
+
+
+def test_diversity_counts_what_differs_in_meaning_and_in_letters(tmp_path):
+    toy = save_problems(tmp_path / "toy.jsonl", ["1"])
+    lines = [RIGHT, RIGHT, "<answer>1.0</answer>", "<answer>7</answer>", "<answer>7.0</answer>", "nothing"]
+    many = parrot(tmp_path / "many.jsonl", toy, lines, num_samples=6)
+    one = parrot(tmp_path / "one.jsonl", toy, lines, num_samples=1)
+    (values,) = ({n: e.value for n, e in m.estimates.items()} for m in from_files([many]).measurements)
+    assert (values["distinct_answers"], values["distinct_completions"]) == (2.0, 5.0)
+    assert "distinct_answers" not in from_files([one]).measurements[0].values  # of one sample it says nothing
 
 
 def test_an_engine_without_entropies_leaves_that_number_empty(tmp_path):

@@ -222,16 +222,17 @@ def test_common_beginnings_and_copied_words():
     assert copied_share("x " * 100 + question, question) == 0  # beyond the beginning
 
 
-def test_how_completions_begin_is_shown_in_characters_and_percent(tmp_path):
+def test_how_alike_completions_are_is_shown_in_numbers_and_percent(tmp_path):
     made_up(tmp_path, "gtpo", 1, 5)
-    assert real_tables([], read_measurements(tmp_path))["real-beginnings"] == "Not run yet."
+    assert real_tables([], read_measurements(tmp_path))["real-alike"] == "Not run yet."
     path = tmp_path / "qwen_gtpo_seed1_on_gsm8k.json"
     content = json.loads(path.read_text())
     content["values"] |= {"common_beginning": [41.0] * 8, "copied": [0.25] * 8}
+    content["values"] |= {"distinct_completions": [9.0] * 8, "distinct_answers": [2.0] * 8}
     path.write_text(json.dumps(content))
     assert (
-        "| GTPO (1) | 41 [41, 41] | 25.0 [25.0, 25.0] |"
-        in (real_tables([], read_measurements(tmp_path))["real-beginnings"])
+        "| GTPO (1) | 9.0 [9.0, 9.0] | 2.0 [2.0, 2.0] | 41.0 [41.0, 41.0] | 25.0 [25.0, 25.0] |"
+        in (real_tables([], read_measurements(tmp_path))["real-alike"])
     )
 
 

@@ -86,6 +86,14 @@ def test_an_answer_nested_too_deeply_is_wrong_not_a_failure(pool: GradingPool):
     assert pool.grade([("\\sin " * 160 + "x", "5")]) == ["wrong"]
 
 
+def test_two_answers_of_a_model_are_compared_though_one_is_a_chain_of_equations(pool: GradingPool):
+    """sympy cannot rebuild such a chain with exact numbers; that is no failure of the worker."""
+    chain = "60 + (3 * 60) * (1 - 0.30) = 60 + 180 * 0.70 = 60 + 126 = 186"
+    assert pool.grade([("120", chain), (chain, "120"), (chain, chain), (chain, "186")]) == [
+        "wrong", "wrong", "right", "right",
+    ]  # fmt: skip
+
+
 def test_a_worker_that_does_not_answer_is_killed_and_replaced():
     pool = GradingPool(num_workers=1, timeout=2.0)
     try:

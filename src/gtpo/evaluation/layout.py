@@ -20,6 +20,8 @@ PAPER_COLUMNS = (
 )
 
 _LABELS = {
+    "distinct_answers": "different answers",
+    "distinct_completions": "different completions",
     "format_rate": "format %",
     "mean_length": "length, tokens",
     "truncation_rate": "truncated %",

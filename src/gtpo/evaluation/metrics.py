@@ -138,8 +138,16 @@ def _problem_metrics(samples: Sequence[Sample], graded: GradedProblem, ks: Seque
     return {
         **{f"pass@{k}": pass_at_k(len(samples), num_correct, k) for k in ks},
         **{f"maj@{k}": value for k, value in zip(ks, maj_at_ks(graded.answers, graded.is_correct, ks), strict=True)},
+        **(_diversity(samples, graded) if len(samples) > 1 else {}),
         "format_rate": float(np.mean(graded.has_format)),
         "mean_length": float(np.mean([sample.num_tokens for sample in samples])),
         "truncation_rate": float(np.mean([sample.truncated for sample in samples])),
         "mean_entropy": float(np.mean(entropies)),
+    }
+
+
+def _diversity(samples: Sequence[Sample], graded: GradedProblem) -> dict[str, float]:
+    return {
+        "distinct_answers": float(len(set(graded.answers) - {None})),
+        "distinct_completions": float(len({sample.text for sample in samples})),
     }

@@ -60,7 +60,7 @@ def compare_evaluations(first: Sequence[Measured], second: Sequence[Measured]) -
 def _comparison(name: str, a: NDArray[np.float64], b: NDArray[np.float64], sizes: list[int]) -> Comparison:
     difference = paired_difference(a, b)
     is_bad = name.endswith("truncation_rate")
-    has_direction = not name.endswith(("mean_length", "mean_entropy"))
+    has_direction = not name.endswith(("mean_length", "mean_entropy", "distinct_answers", "distinct_completions"))
     verdict = "not shown"
     if difference.excludes_zero:
         verdict = ("better" if (difference.difference > 0) != is_bad else "worse") if has_direction else "differs"

@@ -103,19 +103,23 @@ def _parse(text: str) -> Any:
         text = pattern.sub(replacement, text)
     if _NOT_MATHEMATICS.search(text):
         return None
+    try:
+        return _read(text)
+    except (ImportError, MemoryError, RecursionError):
+        raise
+    except Exception:  # latex2sympy's own, or sympy's: a chain of equations cannot be rebuilt with other numbers
+        return None
+
+
+def _read(text: str) -> Any:
     from latex2sympy2_extended import latex2sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig
     from sympy import Float, I, Rational, nan, zoo
 
-    try:
-        config = ConversionConfig(lowercase_symbols=False)
-        parsed: Any = latex2sympy(
-            text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
-        )
-    except (MemoryError, RecursionError):
-        raise
-    except Exception:
-        return None
+    config = ConversionConfig(lowercase_symbols=False)
+    parsed: Any = latex2sympy(
+        text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
+    )
     if not hasattr(parsed, "atoms") or parsed.has(nan, zoo):
         return None
     exact = {number: Rational(str(number)) for number in parsed.atoms(Float)}
