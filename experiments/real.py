@@ -213,10 +213,11 @@ class Pair:
     def _stop_together(self) -> None:
         """All arms end after the same step: the one after the farthest step that any has reached."""
         step = max(place.num_steps() for place in self.places) + 1
-        self._say(f"the time for training is over: stopping after step {step}")
-        for place in self.places:
-            if self._is_at_work(place) and place not in self.evaluated:
-                place.stop_at.write_text(str(step))
+        training = [place for place in self.places if self._is_at_work(place) and place not in self.evaluated]
+        for place in training:
+            place.stop_at.write_text(str(step))
+        if training:
+            self._say(f"the time for training is over: stopping after step {step}")
 
     def _give_up(self) -> None:
         self._say("the time is over")

@@ -3,7 +3,6 @@
 <spec>_<arm>_seed<n>.json                a run: where it ran, and its curve
 <spec>_<arm>_seed<n>_on_<problems>.json  an evaluation: every metric of every problem (<problems>-greedy: one answer)
 <spec>_<arm>_seed<n>_groups.jsonl        a recorded group, for the token view in docs/results.md
-interrupted/                             curves of runs that were cut off; in no table, docs/log.md reads them
 """
 
 import json
