@@ -85,7 +85,7 @@ def read_data(folder: Path = DATA) -> dict[Job, Record]:
         for row in csv.DictReader(io.StringIO(gzip.decompress(file.read_bytes()).decode())):
             curve = curves.setdefault(_job(row), {name: [] for name in STEP_COLUMNS})
             for name, values in curve.items():
-                values.append(float(row[name]) if row[name] else None)
+                values.append(float(row[name]) if row.get(name) else None)
     records: dict[Job, Record] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):

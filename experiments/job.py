@@ -32,8 +32,9 @@ CURVE = {
     "tied": "frac_reward_zero_std",
     "kept": "gtpo/frac_kept",
     "conflict": "gtpo/frac_conflict",
+    "distinct": "gtpo/frac_distinct",
 }
-"""The columns of a curve that are kept, and the logged metric behind each."""
+"""The columns of a curve that are kept, and the logged metric behind each; runs that were made before have no last."""
 
 
 def run_job(job: Job, folder: Folder) -> int:

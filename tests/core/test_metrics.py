@@ -49,6 +49,7 @@ def test_every_number_of_a_small_batch():
             "gtpo/frac_push_removed": (push[1] * 2 / 3 + push[2]) / sum(push),
             "gtpo/frac_push_added": push[0] * 2 / 4 / sum(push),
             "gtpo/frac_tied_groups": 2 / 3,
+            "gtpo/frac_distinct": 5 / 6,  # the two 7s are one
         },
         rel=1e-5,
     )
@@ -65,6 +66,16 @@ def test_many_processes_log_what_one_would(batch, size):
     whole = shape(batch)
     parts = [metric_totals(whole.rows(slice(i, i + size))) for i in range(0, len(batch), size)]
     assert metrics(torch.stack(parts)) == pytest.approx(logged(whole), rel=1e-5, abs=1e-6)
+
+
+@settings(max_examples=200)
+@given(groups(), st.sampled_from([torch.int64, torch.int32, torch.int16]), st.integers(0, 3))
+def test_different_completions_are_counted_by_their_tokens(batch, ids_dtype, extra_padding):
+    positional, masks = tensors(batch, extra_padding, ids_dtype)
+    shaped = gtpo.shape_advantages(*positional[:-1], positional[-1].int(), initial_entropy=0.5, **masks)
+    said = [(one.group, tuple(one.tokens)) for one in batch if one.valid]
+    wanted = len(set(said)) / len(said) if said else 0.0
+    assert logged(shaped)["gtpo/frac_distinct"] == pytest.approx(wanted)
 
 
 def test_no_rows_log_zeros():

@@ -73,14 +73,14 @@ def test_every_quantity_has_its_panel_and_entropy_its_line(tmp_path):
     everything = rows(
         60, accuracy=0.5, format=0.9, entropy=0.5, reward=14.0, grad_norm=lambda step: 10.0 ** (step % 5),
         learning_rate=1e-6, step_time=2.0,
-        **{"gtpo/frac_kept": 0.9, "gtpo/frac_conflict": 0.4, "gtpo/frac_tied_groups": 0.1,
+        **{"gtpo/frac_kept": 0.9, "gtpo/frac_conflict": 0.4, "gtpo/frac_tied_groups": 0.1, "gtpo/frac_distinct": 0.8,
            "gtpo/seconds_sampling": 1.0, "completions/mean_length": 80, "completions/clipped_ratio": 0.1},
     )  # fmt: skip
     run = load_run(make_run(tmp_path / "x", everything))
     keys = [one.key for section in sections([run]) for one in section.panels]
     assert keys == [
-        "accuracy", "format", "entropy", "reward", "kept", "conflict", "tied", "length", "truncated", "grad_norm",
-        "learning_rate", "step_time", "gtpo/seconds_sampling",
+        "accuracy", "format", "entropy", "reward", "kept", "conflict", "tied", "length", "truncated", "distinct",
+        "grad_norm", "learning_rate", "step_time", "gtpo/seconds_sampling",
     ]  # fmt: skip
     page = report_page([run])
     assert Tags(page).tags.count("svg") == len(keys)

@@ -12,7 +12,7 @@ from gtpo.core.shaping import ShapedAdvantages
 
 _SUMS: tuple[str, ...] = (
     "completions", "counted", "entropy", "kept", "tokens", "prefix", "suffix", "conflict", "skipped", "amplified",
-    "push", "removed", "added", "groups", "tied",
+    "push", "removed", "added", "groups", "tied", "distinct",
 )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def metric_totals(shaped: ShapedAdvantages) -> Float[Tensor, " K"]:
     totals = (
         valid, counted, entropy, shaped.kept, trained, prefix, suffix, prefix | suffix, moving & (weight < 1),
         moving & (weight > 1), magnitude * counted, lost.sum(1) * per_token, gained.sum(1) * per_token,
-        share_of_group, share_of_group * shaped.tied,
+        share_of_group, share_of_group * shaped.tied, valid / shaped.copies.clamp(min=1),
     )  # fmt: skip
     largest = entropy.max() if entropy.numel() else entropy.new_zeros(())
     return torch.stack([total.sum().float() for total in totals] + [largest.float()])
@@ -50,6 +50,7 @@ def metrics(totals: Float[Tensor, "P K"]) -> dict[str, float]:
     | gtpo/num_tokens_skipped, gtpo/num_tokens_amplified | tokens of kept completions with λ < 1, and with λ > 1 |
     | gtpo/frac_push_removed, gtpo/frac_push_added | of Σ|A − γ⟨H⟩|: taken away by δ and λ < 1; added by λ > 1 |
     | gtpo/frac_tied_groups | groups without a better and a worse completion |
+    | gtpo/frac_distinct | different completions of a prompt, of all: 1 if none says the same as another |
 
     >>> from gtpo import shape_advantages
     >>> ids = torch.tensor([[5, 6], [5, 7]])
@@ -78,4 +79,5 @@ def metrics(totals: Float[Tensor, "P K"]) -> dict[str, float]:
         "gtpo/frac_push_removed": ratio("removed", "push"),
         "gtpo/frac_push_added": ratio("added", "push"),
         "gtpo/frac_tied_groups": ratio("tied", "groups"),
+        "gtpo/frac_distinct": ratio("distinct", "completions"),
     }

@@ -14,7 +14,7 @@ import torch
 
 from gtpo.core.conflicts import Edges, Match, conflict_runs
 from gtpo.core.entropy import LN2, EntropyFilter, completion_entropy, entropy_filter, entropy_penalty, is_tied
-from gtpo.core.groups import group_sum
+from gtpo.core.groups import group_sum, num_copies
 from gtpo.core.types import (
     RowBools,
     RowFloats,
@@ -72,6 +72,7 @@ class ShapedAdvantages:
     valid: RowBools
     tied: RowBools  # the row's group has no better and no worse completion
     group_size: RowFloats  # valid rows in the row's group
+    copies: RowFloats  # valid rows in the row's group that say the same
 
     def rows(self, index: slice) -> "ShapedAdvantages":
         """The same for some of the rows: a process keeps its own part of a group that it shares with others."""
@@ -150,4 +151,5 @@ def shape_advantages(
         valid=valid,
         tied=is_tied(advantages, group_ids, valid),
         group_size=group_sum(valid.to(advantages.dtype), group_ids),
+        copies=num_copies(completion_ids, completion_mask, group_ids, valid),
     )

@@ -66,8 +66,12 @@ _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     ),
     (
         "Completions",
-        "How long they are, and how many are cut off at the length limit.",
-        (("length", "Mean length", "tokens"), ("truncated", "Truncated", _PERCENT)),
+        "How long they are, how many are cut off at the length limit, and how many of a prompt's samples differ.",
+        (
+            ("length", "Mean length", "tokens"),
+            ("truncated", "Truncated", _PERCENT),
+            ("distinct", "Different completions", _PERCENT),
+        ),
     ),
     (
         "Optimiser",

@@ -26,6 +26,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "kept": ("gtpo/frac_kept",),
     "conflict": ("gtpo/frac_conflict",),
     "tied": ("gtpo/frac_tied_groups", "frac_reward_zero_std"),
+    "distinct": ("gtpo/frac_distinct",),
     "length": ("completions/mean_length", "completion_length"),
     "truncated": ("completions/clipped_ratio",),
     "grad_norm": ("grad_norm",),

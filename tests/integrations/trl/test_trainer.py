@@ -232,7 +232,7 @@ def test_every_promised_number_is_logged(tiny_model, tmp_path):
         "gtpo/entropy_mean", "gtpo/entropy_max", "gtpo/initial_entropy", "gtpo/frac_kept", "gtpo/fully_filtered",
         "gtpo/frac_conflict", "gtpo/frac_conflict_prefix", "gtpo/frac_conflict_suffix", "gtpo/num_tokens_skipped",
         "gtpo/num_tokens_amplified", "gtpo/frac_push_removed", "gtpo/frac_push_added", "gtpo/frac_tied_groups",
-        "gtpo/seconds_sampling", "gtpo/seconds_shaping",
+        "gtpo/frac_distinct", "gtpo/seconds_sampling", "gtpo/seconds_shaping",
     }  # fmt: skip
 
 
