@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from experiments.claims import COLLAPSED, QUESTIONS, VERDICTS, Records, answer, compare_collapses, of_arm
-from experiments.real_data import OPPONENTS, Measured, comparisons, pairs, real_collapses
+from experiments.real_data import OPPONENTS, Measured, comparisons, over_runs, pairs, real_collapses
 from experiments.settings import SETTINGS
 from experiments.tables import interval, number, unit_of
 from gtpo.evaluation.layout import MISSING, markdown
@@ -24,15 +24,15 @@ ON_GSM8K = {1: "gsm8k pass@1", 2: "gsm8k format_rate", 5: "gsm8k pass@8"}
 
 def headline(records: Records, runs: Sequence[Run], measured: Measured) -> dict[str, str]:
     """The generated parts about everything, by their names."""
-    return {"headline": _table(records, runs, measured), "looks": _looks(records, measured)}
+    return {"headline": _table(records, runs, measured), "looks": _looks(records, runs, measured)}
 
 
-def _looks(records: Records, measured: Measured) -> str:
+def _looks(records: Records, runs: Sequence[Run], measured: Measured) -> str:
     """Comparisons that could have come out either way, each counted once."""
     asked = {(setting, one.first, one.second, one.quantity): one for one in QUESTIONS for setting in SETTINGS}
     answers = [answer(question, records, key[0]) for key, question in asked.items()]
     answers += [one for arm in OPPONENTS for one in comparisons(measured, arm)]
-    answers += [one for of_seed in pairs(measured).values() for one in of_seed]
+    answers += [one for found in (*pairs(measured).values(), *over_runs(runs).values()) for one in found]
     verdicts = [one.verdict for one in answers if one is not None and one.low is not None]
     num_called = sum(verdict != "not shown" for verdict in verdicts)
     return (

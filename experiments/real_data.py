@@ -204,12 +204,17 @@ def real_collapses(measured: Measured, arm: str) -> list[bool] | None:
     return [bool(one.values["pass@1"].mean() < least) for one in _by_seed(measured, arm, "gsm8k")]
 
 
+def over_runs(runs: Sequence[Run]) -> dict[str, list[Comparison]]:
+    """GTPO against each arm of RL, over seeds, in what training logs."""
+    first = [run for run in runs if run.method == "gtpo"]
+    sides = {arm: [run for run in runs if run.method == arm] for arm in ("grpo", "grpo-kl")}
+    return {arm: compare_runs(first, second) for arm, second in sides.items() if first and second}
+
+
 def _seeds(runs: Sequence[Run]) -> str:
     rows = [["GTPO against", "", "GTPO", "other", "difference", "95 % interval over seeds", "verdict", "more seeds"]]
-    first = [run for run in runs if run.method == "gtpo"]
-    for arm in ("grpo", "grpo-kl"):
-        second = [run for run in runs if run.method == arm]
-        for one in compare_runs(first, second) if first and second else []:
+    for arm, answers in over_runs(runs).items():
+        for one in answers:
             more = "" if one.more_seeds is None else str(one.more_seeds)
             rows.append([ARMS[arm].title, one.name, *_difference_cells(one), more])
     return markdown(rows) if len(rows) > 1 else ""
