@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from experiments.claims import COLLAPSED, QUESTIONS, VERDICTS, Records, answer, compare_collapses, of_arm
-from experiments.real_data import OPPONENTS, Measured, comparisons, over_runs, pairs, real_collapses
+from experiments.real_data import CONTESTS, Measured, comparisons, over_runs, pairs, real_collapses
 from experiments.settings import SETTINGS
 from experiments.tables import interval, number, unit_of
 from gtpo.evaluation.layout import MISSING, markdown
@@ -31,7 +31,7 @@ def _looks(records: Records, runs: Sequence[Run], measured: Measured) -> str:
     """Comparisons that could have come out either way, each counted once."""
     asked = {(setting, one.first, one.second, one.quantity): one for one in QUESTIONS for setting in SETTINGS}
     answers = [answer(question, records, key[0]) for key, question in asked.items()]
-    answers += [one for arm in OPPONENTS for one in comparisons(measured, arm)]
+    answers += [one for contest in CONTESTS for one in comparisons(measured, *contest)]
     answers += [one for found in (*pairs(measured).values(), *over_runs(runs).values()) for one in found]
     verdicts = [one.verdict for one in answers if one is not None and one.low is not None]
     num_called = sum(verdict != "not shown" for verdict in verdicts)
@@ -85,7 +85,7 @@ def _real_cell(measured: Measured, claim: int) -> str:
     if PRIMARY[claim].quantity == COLLAPSED:
         fallen = compare_collapses(*(real_collapses(measured, arm) for arm in ("gtpo", "grpo")))
         return MISSING if fallen is None else _count_cell(fallen)
-    found = next((one for one in comparisons(measured, "grpo") if one.name == ON_GSM8K[claim]), None)
+    found = next((one for one in comparisons(measured, "gtpo", "grpo") if one.name == ON_GSM8K[claim]), None)
     if found is None:
         return MISSING
     verdict = found.verdict if found.verdict == "not shown" else f"{found.verdict} on these problems"

@@ -24,7 +24,7 @@ from gtpo.reports.runs import Run
 
 REAL = DATA / "real"
 ORDER = ("gsm8k", "gsm8k-greedy", "math500", "amc23", "aime24", "aime25")
-OPPONENTS = ("grpo", "grpo-kl", "sft")
+CONTESTS = (("gtpo", "grpo"), ("gtpo", "grpo-kl"), ("gtpo", "sft"), ("protect", "grpo"), ("protect", "gtpo"))
 METRICS = ("pass@1", "pass@4", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
 
 Measured = dict[tuple[str, int, str], Measurement]
@@ -145,14 +145,14 @@ def _evaluations(measured: Measured) -> str:
     return "\n\n".join([f"![{shown}](figures/real_pass.svg)", *parts])
 
 
-def comparisons(measured: Measured, arm: str) -> list[Comparison]:
-    """GTPO against an arm, metric by metric, on the problem sets that both were asked.
+def comparisons(measured: Measured, first: str, second: str) -> list[Comparison]:
+    """One arm against another, metric by metric, on the problem sets that both were asked.
 
     Two arms of RL saw the same prompts in each seed and went equally far: they are compared over the seeds that both
     have on a problem set. Against SFT every seed counts.
     """
-    asked = [{key[1:]: one for key, one in measured.items() if key[0] == name} for name in ("gtpo", arm)]
-    if ARMS[arm].method != "sft":
+    asked = [{key[1:]: one for key, one in measured.items() if key[0] == name} for name in (first, second)]
+    if ARMS[second].method != "sft":
         shared = asked[0].keys() & asked[1].keys()
         asked = [{key: one for key, one in side.items() if key in shared} for side in asked]
     sets = [problems for problems in ORDER if all(any(key[1] == problems for key in side) for side in asked)]
@@ -165,7 +165,7 @@ def comparisons(measured: Measured, arm: str) -> list[Comparison]:
 def pairs(measured: Measured) -> dict[int, list[Comparison]]:
     """GTPO against GRPO on GSM8K, every pair of runs by itself; nothing where there is but one."""
     by_seed = {
-        seed: comparisons({key: one for key, one in measured.items() if key[1:] == (seed, "gsm8k")}, "grpo")
+        seed: comparisons({key: one for key, one in measured.items() if key[1:] == (seed, "gsm8k")}, "gtpo", "grpo")
         for seed in sorted({key[1] for key in measured})
     }
     found = {seed: answers for seed, answers in by_seed.items() if answers}
@@ -182,11 +182,11 @@ def _pairs(runs: Sequence[Run], measured: Measured) -> str:
 
 
 def _differences(measured: Measured) -> str:
-    rows = [["GTPO against", "", "runs", "GTPO", "other", "difference", "95 % interval over problems", "verdict"]]
-    rows += [
-        [ARMS[arm].title, one.name, f"{one.num_first}, {one.num_second}", *_difference_cells(one)]
-        for arm in OPPONENTS for one in comparisons(measured, arm)
-    ]  # fmt: skip
+    rows = [["", "against", "", "runs", "first", "second", "difference", "95 % interval over problems", "verdict"]]
+    for first, second in CONTESTS:
+        titles = [ARMS[first].title, ARMS[second].title]
+        for one in comparisons(measured, first, second):
+            rows.append([*titles, one.name, f"{one.num_first}, {one.num_second}", *_difference_cells(one)])
     return markdown(rows) if len(rows) > 1 else ""
 
 

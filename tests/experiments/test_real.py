@@ -186,7 +186,7 @@ def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(t
     assert np.array_equal(mean.values["pass@1"], [1, 1, 1, 1, 0.5, 0.5, 0, 0])
     parts = real_tables(read_runs(tmp_path), measured)
     row = next(line for line in parts["real-differences"].splitlines() if "gsm8k pass@1 " in line)
-    assert "| GRPO | gsm8k pass@1 | 1, 1 | 50.0 | 12.5 | +37.5 |" in row  # GTPO's seed 2 has no partner
+    assert "| GTPO | GRPO | gsm8k pass@1 | 1, 1 | 50.0 | 12.5 | +37.5 |" in row  # GTPO's seed 2 has no partner
     assert "**better**" in row
     assert parts["real-pairs"] == "Not run yet."  # a single pair
     assert parts["real-table-1"] == "Not run yet."  # nothing of AIME and AMC
@@ -195,10 +195,13 @@ def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(t
     made_up(tmp_path, "grpo", 1, 2, "amc23")
     made_up(tmp_path, "grpo", 2, 2, "aime24")
     parts = real_tables(read_runs(tmp_path), read_measurements(tmp_path))
-    assert "| GRPO | gsm8k pass@1 | 2, 2 | 62.5 | 25.0 | +37.5 |" in parts["real-differences"]
-    assert "| SFT | gsm8k pass@1 | 2, 1 | 62.5 | 25.0 | +37.5 |" in parts["real-differences"]
+    assert "| GTPO | GRPO | gsm8k pass@1 | 2, 2 | 62.5 | 25.0 | +37.5 |" in parts["real-differences"]
+    assert "| GTPO | SFT | gsm8k pass@1 | 2, 1 | 62.5 | 25.0 | +37.5 |" in parts["real-differences"]
     assert "| 1 | 2 | gsm8k pass@1 | 50.0 | 12.5 | +37.5 |" in parts["real-pairs"]
     assert "| 2 | 2 | gsm8k pass@1 | 75.0 | 37.5 | +37.5 |" in parts["real-pairs"]
+    made_up(tmp_path, "protect", 2, 7)
+    parts = real_tables(read_runs(tmp_path), read_measurements(tmp_path))
+    assert "| λ⁺ = 1 | GTPO | gsm8k pass@1 | 1, 1 | 87.5 | 75.0 | +12.5 |" in parts["real-differences"]
     assert "| GRPO (2) |" in parts["real-evaluations"]
     assert parts["real-table-1"].count("| GRPO |") == 1  # one row, whatever the seeds of a set are
 
