@@ -12,6 +12,7 @@ import pytest
 from gtpo.cli.main import main
 from gtpo.cli.progress import ProgressBar
 from gtpo.evaluation.evaluate import sample_problems
+from gtpo.evaluation.samples import only_writer
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import load_problems
 
@@ -114,7 +115,7 @@ def test_the_word_lab_names_the_shipped_model_and_its_problems(tmp_path, monkeyp
 
 def test_one_sample_is_greedy_and_the_table_says_so(models, toy, tmp_path, capsys):
     assert main(["eval", models[0], "--problems", toy, "--samples", "1", "--out", str(tmp_path / "out")]) == 0
-    assert "5 problems × 1 samples, greedy" in capsys.readouterr().out
+    assert "5 problems × 1 sample, greedy" in capsys.readouterr().out
 
 
 def test_limit_and_system_prompt_reach_the_samples(models, toy, tmp_path, capsys):
@@ -240,12 +241,16 @@ def test_wrong_requests_are_one_line_and_exit_code_2(models, toy, tmp_path, refu
         "eval", models[0], "--problems", toy, "--samples", "4", "--k", "1,8", *out
     )
     assert "'/nowhere' cannot be loaded" in refused("eval", "/nowhere", "--problems", toy, *out)
+    (tmp_path / "empty").mkdir()
+    assert "holds no model: it has no config.json" in refused("eval", models[0], tmp_path / "empty", *out)
+    assert not (tmp_path / "out").exists()  # known before anything is sampled
     (tmp_path / "file").write_text("")
     assert "cannot be made" in refused("eval", models[0], "--problems", toy, "--out", tmp_path / "file" / "out")
     assert "either models" in refused("eval")
     assert "either models" in refused("eval", models[0], "--from", tmp_path / "file")
     assert "has no header line" in refused("eval", "--from", tmp_path / "file")
     assert "No such file" in refused("eval", "--from", tmp_path / "none.jsonl")
+    assert "/*.jsonl" in refused("eval", "--from", tmp_path)
     assert "At temperature 0" in refused("eval", models[0], "--temperature", "0", "--problems", toy, *out)
     assert "batch_size" in refused("eval", models[0], "--problems", toy, "--batch-size", "0", *out)
     assert "--engine vllm" in refused("eval", models[0], "--problems", toy, "--gpu-memory", "0.5", *out)
@@ -260,6 +265,11 @@ def test_a_damaged_or_foreign_file_under_out_is_one_line(models, toy, tmp_path, 
     lines = file.read_bytes().split(b"\n")
     file.write_bytes(b"\n".join([*lines[:3], b"\x00garbage", *lines[4:]]))
     assert "line 4 is damaged" in refused(*argv)
+    wrong = json.dumps(json.loads(lines[3]) | {"text": 5}).encode()
+    file.write_bytes(b"\n".join([*lines[:3], wrong, *lines[4:]]))
+    assert "line 4 is damaged (text of the wrong type)" in refused(*argv)
+    file.write_bytes(b"\n".join(lines))
+    assert "give --max-new-tokens" in refused(*argv, "--max-new-tokens", "7")
 
 
 def test_traceback_shows_where_an_error_arose():
@@ -271,7 +281,11 @@ def test_traceback_shows_where_an_error_arose():
 def test_what_the_parser_does_not_know_exits_with_2(argv, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(argv)
-    assert "error:" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "error:" in said
+    if "--sample" in argv:
+        assert "usage: gtpo eval" in said
+        assert "did you mean --samples?" in said
 
 
 def test_an_interruption_is_no_traceback(monkeypatch, capsys):
@@ -280,7 +294,28 @@ def test_an_interruption_is_no_traceback(monkeypatch, capsys):
 
     monkeypatch.setattr("gtpo.evaluation.evaluate.evaluate", interrupt)
     assert main(["eval", "lab"]) == 130
-    assert "interrupted" in capsys.readouterr().err
+    assert "interrupted: the same command goes on where it stopped" in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_one_line(monkeypatch, refused):
+    def closed(*_, **__):
+        raise PermissionError(13, "Permission denied", "some/file")
+
+    monkeypatch.setattr("gtpo.evaluation.evaluate.evaluate", closed)
+    assert refused("eval", "lab") == "error: some/file: Permission denied"
+    with pytest.raises(PermissionError):
+        main(["eval", "lab", "--traceback"])
+
+
+def test_a_second_evaluation_into_the_same_file_is_refused(models, toy, tmp_path, refused, capsys):
+    argv = ["eval", models[0], "--problems", toy, *FAST, "--out", str(tmp_path / "out")]
+    assert main(argv) == 0
+    capsys.readouterr()
+    (file,) = (tmp_path / "out").glob("*/*.jsonl")
+    with only_writer(file):
+        assert "Another evaluation is writing" in refused(*argv)
+    assert main(argv) == 0
+    assert not list((tmp_path / "out").rglob("*.lock"))
 
 
 def test_help_begins_with_a_sentence_and_ends_with_commands(capsys):

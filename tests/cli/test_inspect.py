@@ -143,6 +143,7 @@ def test_a_tokenizer_makes_the_tokens(tmp_path, tiny_model, capsys):
 def test_wrong_requests_are_one_line_that_says_what_to_do(run, tmp_path, capsys):
     assert "Give either the folder of a run or files of rollouts" in refused(capsys)
     assert "not both" in refused(capsys, run, "--completions", "x.jsonl")
+    assert "end the name in .png" in refused(capsys, run, "--screenshot", "x.jpg")
     assert "--tokenizer is for --completions" in refused(capsys, run, "--tokenizer", "t")
     assert "--terminal writes no page" in refused(capsys, run, "--terminal", "--out", "x.html")
     assert "Recorded steps: 1, 11." in refused(capsys, run, "--step", "5")

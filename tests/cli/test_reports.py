@@ -64,14 +64,16 @@ def test_compare_gives_json(runs, capsys):
     assert by_name["collapsed runs"]["first"] == 0
 
 
-def samples(path, model, right):
+def samples(path, model, right, num_samples=2, temperature=0.9):
     header = {
         "gtpo_samples": 1, "model": model, "engine": {}, "problems": {"name": "toy", "count": 8, "sha256": "d"},
-        "settings": {"num_samples": 2, "temperature": 0.9, "top_p": 1.0, "max_new_tokens": 9, "seed": 0},
+        "settings": {
+            "num_samples": num_samples, "temperature": temperature, "top_p": 1.0, "max_new_tokens": 9, "seed": 0,
+        },
     }  # fmt: skip
     lines = [header]
     for problem in range(8):
-        for sample in range(2):
+        for sample in range(num_samples):
             answer = "4" if problem < right else "5"
             text = f"<reasoning>so</reasoning><answer>{answer}</answer>"
             lines.append({"problem": problem, "sample": sample, "gold": "4", "text": text, "num_tokens": 9,
@@ -88,6 +90,30 @@ def test_compare_takes_files_of_samples_over_problems(tmp_path, capsys):
     assert found["unit"] == "problem"
     assert one["difference"] == pytest.approx(5 / 8)
     assert one["verdict"] == "better"
+
+
+def test_compare_says_how_the_sides_were_sampled_and_writes_counts_as_counts(tmp_path, capsys):
+    first, second = samples(tmp_path / "a.jsonl", "a", 8), samples(tmp_path / "b.jsonl", "b", 3)
+    assert main(["compare", first, "--vs", second]) == 0
+    shown = capsys.readouterr()
+    assert "8 problems × 2 samples, temperature 0.9, top-p 1, at most 9 tokens, seed 0" in shown.out
+    assert "note:" not in shown.err
+    row = next(line for line in shown.out.splitlines() if "distinct_answers" in line)
+    assert [cell.strip() for cell in row.split("│")[2:5]] == ["1.0", "1.0", "+0.0"]
+    other = samples(tmp_path / "c.jsonl", "c", 3, num_samples=4, temperature=0.2)
+    assert main(["compare", first, "--vs", other]) == 0
+    shown = capsys.readouterr()
+    assert "not sampled alike (num samples 2 against 4; temperature 0.9 against 0.2)" in shown.err
+    assert "a: 8 problems × 2 samples" in shown.out
+    assert "distinct" not in shown.out
+    assert main(["compare", first, "--vs", second, "--levels", "0.5"]) == 2
+    assert "--levels is about the steps of runs" in capsys.readouterr().err
+
+
+def test_compare_notes_runs_of_different_length(tmp_path, capsys):
+    long, short = (make_run(tmp_path / str(n), rows(n, accuracy=0.5)) for n in (40, 20))
+    assert main(["compare", str(long), "--vs", str(short)]) == 0
+    assert "note: the runs went 20 and 40 steps" in capsys.readouterr().err
 
 
 def test_compare_refuses_a_run_against_a_file_of_samples(runs, tmp_path, capsys):
@@ -117,6 +143,18 @@ def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path, capsys, comman
     assert err.startswith("error: ")
     assert "is not a run" in err
     assert err.count("\n") == 1
+
+
+def test_a_folder_that_looks_like_something_else_is_named(tmp_path, capsys):
+    (tmp_path / "eval").mkdir()
+    samples(tmp_path / "eval" / "toy.jsonl", "a", 8)
+    assert main(["compare", str(tmp_path / "eval"), "--vs", "x"]) == 2
+    assert "give `gtpo compare` its files: *.jsonl" in capsys.readouterr().err
+    (tmp_path / "begun").mkdir()
+    for name in ("config.yaml", "run.json"):
+        (tmp_path / "begun" / name).write_text("{}")
+    assert main(["health", str(tmp_path / "begun")]) == 2
+    assert "it stopped before its first step" in capsys.readouterr().err
 
 
 def test_what_was_not_usable_is_noted_and_the_rest_is_used(tmp_path, capsys):

@@ -37,8 +37,9 @@ def test_the_lab_trains_by_every_method_and_the_run_is_a_folder(method, tmp_path
     for word in ("model", "problems", "method", "written to"):
         assert word in shown.err
     assert "INFO" not in shown.err
-    for word in ("before", "after", "accuracy", "format", "entropy", "gtpo inspect", "gtpo eval"):
+    for word in ("before", "after", "accuracy", "format", "entropy", "gtpo eval", "gtpo compare"):
         assert word in shown.out
+    assert ("gtpo inspect" in shown.out) == ("groups.jsonl" in shown.err) == (method == "gtpo")
     summary = json.loads((run / "summary.json").read_text())
     assert summary["seconds"] > 0
     for when in ("before", "after"):
@@ -234,6 +235,9 @@ WRONG = {
     "columns of no file": (["--columns", "answer=truth"], "names the columns of a file, and lab is none"),
     "no problem left": (["--max_prompt_tokens", "1"], "No problem of lab is left"),
     "a reward of words": (["--rewards", "cli.test_train:wordy_reward"], "returned 'much'"),
+    "a folder in a file": (["--output_dir", f"{__file__}/run"], "is a file. Choose another --output_dir"),
+    "a dry run into a file": (["--output_dir", __file__, "--dry-run"], "is a file. Choose another --output_dir"),
+    "a folder that the system refuses": (["--output_dir", "/proc/run"], "/proc/run: "),
     "a missing recipe": (["nowhere.yaml"], "nowhere.yaml cannot be read"),
 }
 
@@ -251,6 +255,13 @@ def test_bad_input_gets_one_line_and_a_nonzero_exit(arguments, message, tmp_path
     assert message in error
     assert not evaluations
     assert not list(tmp_path.glob("runs/*"))  # the mended command finds its folder free
+
+
+def test_a_closed_folder_is_said_before_anything_is_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
+    assert main(["train", "--output_dir", str(tmp_path / "a" / "b"), *SMALL]) == 2
+    assert f"{tmp_path} is not writable. Choose another --output_dir" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_is_said_plainly(tmp_path, monkeypatch, capsys):

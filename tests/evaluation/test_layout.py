@@ -11,7 +11,7 @@ from gtpo.evaluation.figure import draw_curves
 from gtpo.evaluation.layout import markdown, paper_rows, summary_rows
 from gtpo.evaluation.metrics import Measurement, compare
 
-HEADER = {"problems": {"sha256": "0"}, "settings": {}, "engine": {}}
+HEADER = {"problems": {"sha256": "0"}, "settings": {"num_samples": 64}, "engine": {}}
 KS = (1, 4, 8, 16, 32, 64)
 
 
@@ -89,3 +89,10 @@ def test_the_figure_has_a_line_for_each_model_and_survives_hostile_names(tmp_pat
     first = paths[1].read_bytes()
     draw_curves(found, paths)
     assert paths[1].read_bytes() == first
+
+
+def test_a_difference_over_fewer_problems_than_its_columns_says_so():
+    whole, part = measured("A", "x", 0.5), measured("B", "x", 0.25)
+    shorter = Measurement("B", "x", HEADER, {name: column[:3] for name, column in part.values.items()})
+    assert summary_rows(evaluation(whole, part), "x")[0] == ["", "A", "B", "A − B"]
+    assert summary_rows(evaluation(whole, shorter), "x")[0] == ["", "A", "B", "A − B (first 3 problems)"]

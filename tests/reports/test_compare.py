@@ -121,9 +121,10 @@ def test_nothing_in_common_and_levels_that_are_none_are_refused():
 
 
 class Measured:
-    def __init__(self, values, problems="toy", digest="d"):
-        self.model, self.problems, self.values = "m", problems, {"pass@1": np.array(values)}
-        self.header = {"problems": {"sha256": digest}}
+    def __init__(self, values, problems="toy", digest="d", num_samples=4, **more):
+        self.model, self.problems = "m", problems
+        self.values = {name: np.array(column) for name, column in {"pass@1": values, **more}.items()}
+        self.header = {"problems": {"sha256": digest}, "settings": {"num_samples": num_samples}}
 
 
 def test_evaluations_are_compared_problem_by_problem():
@@ -137,3 +138,14 @@ def test_evaluations_are_compared_problem_by_problem():
         compare_evaluations([Measured(easy)], [Measured(easy, digest="e")])
     with pytest.raises(DataError, match="different problem sets"):
         compare_evaluations([Measured(easy)], [Measured(easy, problems="other")])
+
+
+def test_counts_among_samples_are_compared_for_the_same_number_of_samples_only():
+    values = [0.5, 0.25, 0.75]
+    four, eight = (Measured(values, num_samples=n, distinct_answers=[n / 2] * 3) for n in (4, 8))
+    assert [one.name for one in compare_evaluations([four], [eight])] == ["toy pass@1"]
+    found = compare_evaluations([eight], [Measured(values, num_samples=8, distinct_answers=[3.0] * 3)])
+    assert [(one.name, one.verdict) for one in found] == [
+        ("toy pass@1", "not shown"),
+        ("toy distinct_answers", "differs"),  # neither better nor worse
+    ]

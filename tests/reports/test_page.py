@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from gtpo.reports.curves import moving_mean, panel, sections
-from gtpo.reports.page import report_page
+from gtpo.reports.page import held_out, report_page
 from gtpo.reports.runs import load_run, load_runs
 
 from reports.making import make_run, rows
@@ -103,6 +103,23 @@ def test_evaluations_in_the_folder_are_drawn_over_k(tmp_path):
     assert "pass@k over k" in page
     assert "maj@k over k" in page
     assert "results.json is not what" in page
+
+
+def test_of_an_evaluation_of_several_models_the_run_shows_its_own(tmp_path):
+    folder = make_run(tmp_path / "mine", rows(accuracy=0.5))
+    (one,) = RESULTS["results"]
+
+    def shown(*models):
+        (folder / "results.json").write_text(json.dumps({"results": [one | {"model": model} for model in models]}))
+        return held_out([load_run(folder)])
+
+    curves, notes = shown("lab", "runs/mine/model", "runs/other")
+    assert [(curve.run, curve.kind) for curve in curves] == [("mine", "pass"), ("mine", "maj")]
+    assert not notes
+    curves, notes = shown("lab", "runs/other")
+    assert not curves
+    assert "none of them called like this run" in notes[0]
+    assert len(shown("org/mine-as-published")[0]) == 2  # the only one
 
 
 def test_hostile_names_stay_text_and_the_page_asks_for_nothing(tmp_path):

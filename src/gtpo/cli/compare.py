@@ -50,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     if len(kinds) > 1:
         raise ConfigError("Give runs on both sides, or files of samples on both sides, not some of each.")
     if kinds == {True}:
+        if args.levels:
+            raise ConfigError("--levels is about the steps of runs: leave it out for files of samples.")
         return _compare_evaluations(args)
     from gtpo.reports.compare import compare_runs, unpaired_seeds
     from gtpo.reports.runs import load_runs
@@ -60,6 +62,10 @@ def run(args: argparse.Namespace) -> int:
     found = compare_runs(first, second, args.levels)
     for name in unpaired_seeds(first, second):
         sys.stderr.write(f"note: {printable(name)} is left out of paired differences: no run with its seed opposite\n")
+    if len(steps := sorted({one.num_steps for one in (*first, *second)})) > 1:
+        sys.stderr.write(
+            f"note: the runs went {' and '.join(map(str, steps))} steps; their ends are not the same step\n"
+        )
     labels = _label(first), _label(second)
     if args.json:
         document = {"first": labels[0], "second": labels[1], "level": 0.95, "unit": "run"}
@@ -72,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare_evaluations(args: argparse.Namespace) -> int:
     from gtpo.cli.progress import ProgressBar
+    from gtpo.evaluation.layout import sampling_difference, sampling_lines
     from gtpo.evaluation.metrics import measure
     from gtpo.evaluation.samples import read_samples
     from gtpo.reports.evaluations import compare_evaluations
@@ -80,6 +87,10 @@ def _compare_evaluations(args: argparse.Namespace) -> int:
         first, second = ([measure(read_samples(path), None, progress) for path in side] for side in
                          (args.first, args.second))  # fmt: skip
     found = compare_evaluations(first, second)
+    if (difference := sampling_difference(first, second)) and not args.json:
+        sys.stderr.write(
+            f"note: the two sides were not sampled alike ({difference}); that alone may make a difference\n"
+        )
     labels = (
         " + ".join(dict.fromkeys(one.model for one in first)),
         " + ".join(dict.fromkeys(one.model for one in second)),
@@ -89,8 +100,8 @@ def _compare_evaluations(args: argparse.Namespace) -> int:
         document |= {"comparisons": [dataclasses.asdict(one) for one in found]}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        rows = [_row(one) for one in found]
-        _print(labels, rows, "intervals: bootstrap over problems; they say nothing about other training seeds")
+        how = "intervals: bootstrap over problems; they say nothing about other training seeds"
+        _print(labels, [_row(one) for one in found], "\n".join([*sampling_lines([*first, *second]), how]))
     return 0
 
 
@@ -103,16 +114,17 @@ def _is_samples(path: Path) -> bool:
 
 
 def _row(one: Any) -> list[str]:
-    scale, unit = (1, "") if one.name.startswith("steps") or one.name.endswith(("length", "entropy")) else (100, " %")
+    is_number = one.name.startswith("steps") or one.name.endswith(("length", "entropy", "answers", "completions"))
+    scale, unit = (1, "") if is_number else (100, " %")
     digits = 3 if one.name.endswith("entropy") else 1
-    first, second = (f"{scale * value:.{digits}f}" for value in (one.first, one.second))
-    interval = "–" if one.low is None else f"[{scale * one.low:+.{digits}f}, {scale * one.high:+.{digits}f}]"
+    first, second = (f"{scale * value:z.{digits}f}" for value in (one.first, one.second))
+    interval = "–" if one.low is None else f"[{scale * one.low:+z.{digits}f}, {scale * one.high:+z.{digits}f}]"
     more = "" if one.more_seeds is None else f"{one.more_seeds}"
     return [
         one.name,
         first + unit,
         second + unit,
-        f"{scale * one.difference:+.{digits}f}",
+        f"{scale * one.difference:+z.{digits}f}",
         interval,
         one.verdict,
         more,

@@ -130,6 +130,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         default="table",
         help="what is printed: tables, the paper's table 1 in Markdown, or JSON",
     )
+    parser.set_defaults(when_interrupted=": the same command goes on where it stopped")
     return parser
 
 
@@ -221,17 +222,10 @@ def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
 
 
 def _how(evaluation: Any, problems: str) -> str:
-    """The sampling behind a table in one line for each way in which its models were sampled."""
-    lines: dict[str, None] = {}
-    for measured in evaluation.measurements:
-        if measured.problems == problems:
-            settings = measured.header["settings"]
-            drawn = "greedy" if settings["temperature"] == 0 else f"temperature {settings['temperature']:g}"
-            lines[
-                f"{measured.num_problems} problems × {settings['num_samples']} samples, {drawn}, "
-                f"top-p {settings['top_p']:g}, at most {settings['max_new_tokens']} tokens, seed {settings['seed']}"
-            ] = None
-    return "\n".join(lines) + "\nin brackets: bootstrap 95 % intervals over problems"
+    from gtpo.evaluation.layout import sampling_lines
+
+    lines = sampling_lines([one for one in evaluation.measurements if one.problems == problems])
+    return "\n".join([*lines, "in brackets: bootstrap 95 % intervals over problems"])
 
 
 def _write(evaluation: Any, out: Path) -> None:

@@ -77,7 +77,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     if (args.run_folder is None) == (args.completions is None):
-        raise ConfigError("Give either the folder of a run or files of rollouts (--completions), not both.")
+        raise ConfigError(
+            "Give either the folder of a run or files of rollouts (--completions), not both and not neither."
+        )
+    if args.screenshot is not None and args.screenshot.suffix != ".png":
+        raise ConfigError(f"--screenshot writes a PNG: end the name in .png, got {str(args.screenshot)!r}.")
     if args.tokenizer is not None and args.completions is None:
         raise ConfigError("--tokenizer is for --completions: the records of a run have their tokens already.")
     if args.terminal and (args.out or args.screenshot):
@@ -125,5 +129,6 @@ def _write(args: argparse.Namespace, recorded: Any, title: str) -> None:
         raise ConfigError(f"{out} cannot be written: {error.strerror}. Choose another with --out.") from error
     sys.stdout.write(f"{out}\n")
     if args.screenshot is not None:
+        args.screenshot.parent.mkdir(parents=True, exist_ok=True)
         take_picture(out, args.screenshot, theme=args.theme)
         sys.stdout.write(f"{args.screenshot}\n")

@@ -1,6 +1,7 @@
 """`gtpo`: hands the arguments to a command and turns its errors into one line and an exit code."""
 
 import argparse
+import difflib
 import logging
 import os
 import sys
@@ -29,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         subparser = command.add_parser(subparsers)
         subparser.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
-        subparser.set_defaults(run=command.run)
+        subparser.set_defaults(run=command.run, parser=subparser)
     return parser
 
 
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     args, args.rest = parser.parse_known_args(argv)
     if args.rest and not getattr(args, "takes_rest", False):
-        parser.error(f"unrecognized arguments: {' '.join(args.rest)}")
+        args.parser.error(_unknown(args.rest, args.parser))
     spoken = logging.StreamHandler(sys.stderr)
     spoken.setLevel(logging.WARNING)  # a command may log more than it says
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", handlers=[spoken], force=True)
@@ -51,13 +52,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted\n")
+        sys.stderr.write("\ninterrupted" + getattr(args, "when_interrupted", "") + "\n")
         return 130
     except BrokenPipeError:
         # The reader of a pipe, such as `head`, has gone; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if args.traceback or error.filename is None or error.strerror is None:
+            raise
+        sys.stderr.write(f"error: {error.filename}: {error.strerror}\n")
+        return 2
     return code
+
+
+def _unknown(rest: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """What is not known, and for each option the one that was probably meant."""
+    known = [option for action in parser._actions for option in action.option_strings]
+    near = [found[0] for word in rest if word.startswith("-") and (found := difflib.get_close_matches(word, known, 1))]
+    return f"unrecognized arguments: {' '.join(rest)}" + (f" (did you mean {', '.join(near)}?)" if near else "")
 
 
 if __name__ == "__main__":

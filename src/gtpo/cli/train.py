@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 _EPILOG = """\
 examples:
-  gtpo train                                   the lab: a tiny model, about three minutes on two CPU cores
+  gtpo train                                   the lab: a tiny model, two to three minutes on two CPU cores
   gtpo train --method grpo                     the same with plain GRPO
   gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --learning_rate 1e-6 --num_generations 16
   gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --dry-run
@@ -85,7 +85,9 @@ def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
     plan = make_plan(recipe, overrides)
     if is_dry:
         from gtpo.training.dry_run import describe
+        from gtpo.training.run import require_writable
 
+        require_writable(Path(plan.config.output_dir))
         if plan.config.process_index == 0:
             sys.stdout.write(describe(plan))
         return 0

@@ -24,13 +24,14 @@ def opening(plan: Any, run: Any) -> str:
     if options.method != "sft":
         prompts = config.generation_batch_size // config.num_generations
         steps += f" of {prompts} prompts × {config.num_generations} completions"
+    files = ["metrics.jsonl", *(["groups.jsonl"] if options.method == "gtpo" else [])]
     lines = {
         "model": "the lab's, 1 M parameters" if options.model == "lab" else options.model,
         "problems": "the lab's arithmetic" if options.problems == "lab" else options.problems,
         "method": method,
         "steps": f"{steps}, learning rate {config.learning_rate:g}, seed {config.seed}",
         "held out": _held_out(options),
-        "written to": f"{run.path}/  (metrics.jsonl, groups.jsonl, checkpoints, model/, summary.json)",
+        "written to": f"{run.path}/  ({', '.join(files)}, checkpoints, model/, summary.json)",
     }
     return "".join(f"{name:>10}  {text}\n" for name, text in lines.items()) + "\n"
 
@@ -101,7 +102,7 @@ def line(logs: dict[str, Any]) -> str:
 
 def closing_table(run: Any) -> str:
     """Before and after, and what to do next."""
-    summary, path = run.summary(), run.path
+    summary = run.summary()
     before, after = summary.get("before"), summary.get("after")
     lines = [f"\n{summary['steps']} steps in {summary['seconds']:.0f} s"]
     if before and after:
@@ -112,17 +113,14 @@ def closing_table(run: Any) -> str:
         lines += [f"{name:>10}  {before[name]:>8.1%}  {after[name]:>8.1%}" for name in ("accuracy", "format")]
         if "entropy" in before and "entropy" in after:
             lines += [f"{'entropy':>10}  {before['entropy']:>8.2f}  {after['entropy']:>8.2f}     (ln 2 = 0.69)"]
-    lines += [
-        "\nNext:",
-        *(f"  {command:<{len(str(run.model)) + 14}}{what}" for command, what in _next(path, run.model).items()),
-    ]
+    steps = _next(run)
+    width = max(map(len, steps)) + 3
+    lines += ["\nNext:", *(f"  {command:<{width}}{what}" for command, what in steps.items())]
     return "\n".join(lines) + "\n"
 
 
-def _next(path: Any, model: Any) -> dict[str, str]:
-    return {
-        f"gtpo inspect {path}": "see what the update did to every token",
-        f"gtpo report {path}": "curves",
-        f"gtpo eval {model}": "pass@k and maj@k",
-        "gtpo train --method grpo": "the same with plain GRPO, to compare",
-    }
+def _next(run: Any) -> dict[str, str]:
+    steps = {f"gtpo report {run.path}": "curves", f"gtpo eval {run.model}": "pass@k and maj@k"}
+    if run.groups.is_file():
+        steps = {f"gtpo inspect {run.path}": "see what the update did to every token", **steps}
+    return {**steps, f"gtpo compare {run.path} --vs RUN": "with another run, such as one of --method grpo"}

@@ -13,8 +13,24 @@ import gtpo
 from gtpo.errors import ConfigError, require
 from gtpo.evaluation.grading import Progress
 from gtpo.evaluation.metrics import Difference, Measurement, compare, measure, require_distinct
-from gtpo.evaluation.samples import FORMAT, Sample, append_samples, read_samples, start_or_resume, writable_folder
-from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, encode_prompt, load_engine, row_seed
+from gtpo.evaluation.samples import (
+    FORMAT,
+    Sample,
+    append_samples,
+    only_writer,
+    read_samples,
+    start_or_resume,
+    writable_folder,
+)
+from gtpo.evaluation.sampling import (
+    GPU_MEMORY,
+    Engine,
+    SamplingSettings,
+    encode_prompt,
+    load_engine,
+    require_model,
+    row_seed,
+)
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
 from gtpo.problems.loading import is_file_name
 
@@ -91,7 +107,8 @@ def evaluate(
     _require_distinct_names("problem set", [problem_set_name(name) for name in problem_sets])
     if settings.system_prompt is None:
         settings = dataclasses.replace(settings, system_prompt=SYSTEM_PROMPT)
-    writable_folder(out)
+    for model in models:
+        require_model(model)
     if columns and not any(map(is_file_name, problem_sets)):
         raise ConfigError(
             "columns name those of a .jsonl or .parquet file, and no problem set is one: leave them out."
@@ -102,6 +119,7 @@ def evaluate(
         )
         for name in problem_sets
     }
+    writable_folder(out)
     paths: list[Path] = []
     for model in models:
         loaded = load_engine(engine, model, gpu_memory=gpu_memory)
@@ -118,8 +136,9 @@ def from_files(
     paths: Sequence[Path], *, ks: Sequence[int] | None = None, progress: Progress = no_progress
 ) -> Evaluation:
     """Measure files of samples: metrics, intervals and differences without sampling anything."""
-    measurements = [measure(read_samples(path), ks, progress) for path in paths]
-    require_distinct(measurements)
+    files = [read_samples(path) for path in paths]
+    require_distinct(files)
+    measurements = [measure(file, ks, progress) for file in files]
     return Evaluation(measurements, compare(measurements))
 
 
@@ -151,21 +170,22 @@ def sample_problems(
     }
     total = len(problems) * settings.num_samples
     what = f"{model} on {name}"
-    num_done = start_or_resume(path, header, batch_size, lambda count: _digest(problems[:count]))
-    for start in range(num_done, total, batch_size):
-        progress(what, start, total)
-        rows = [divmod(row, settings.num_samples) for row in range(start, min(start + batch_size, total))]
-        completions = engine.sample(
-            [prompts[problem] for problem, _ in rows], [row_seed(settings.seed, *row) for row in rows], settings
-        )
-        append_samples(
-            path,
-            [
-                Sample(*row, gold=problems[row[0]].answer, **dataclasses.asdict(completion))
-                for row, completion in zip(rows, completions, strict=True)
-            ],
-        )
-    progress(what, total, total)
+    with only_writer(path):
+        num_done = start_or_resume(path, header, batch_size, lambda count: _digest(problems[:count]))
+        for start in range(num_done, total, batch_size):
+            progress(what, start, total)
+            rows = [divmod(row, settings.num_samples) for row in range(start, min(start + batch_size, total))]
+            completions = engine.sample(
+                [prompts[problem] for problem, _ in rows], [row_seed(settings.seed, *row) for row in rows], settings
+            )
+            append_samples(
+                path,
+                [
+                    Sample(*row, gold=problems[row[0]].answer, **dataclasses.asdict(completion))
+                    for row, completion in zip(rows, completions, strict=True)
+                ],
+            )
+        progress(what, total, total)
 
 
 def problem_set_name(name: str) -> str:

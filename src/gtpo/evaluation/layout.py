@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gtpo.errors import DataError
 from gtpo.evaluation.evaluate import Evaluation
-from gtpo.evaluation.metrics import Estimate
+from gtpo.evaluation.metrics import Difference, Estimate, Measurement
 from gtpo.statistics import PairedDifference
 
 MISSING = "–"
@@ -37,7 +37,7 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
     differences = [difference for difference in evaluation.differences if difference.problems == problems]
     names = list(dict.fromkeys(name for column in columns.values() for name in column))
     header = ["", *map(printable, columns)]
-    header += [f"{printable(one.first)} − {printable(one.second)}" for one in differences]
+    header += [f"{printable(one.first)} − {printable(one.second)}{_on(one, evaluation)}" for one in differences]
     rows = [
         [
             _label(name),
@@ -47,6 +47,42 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
         for name in names
     ]
     return [header, *rows]
+
+
+def _on(difference: Difference, evaluation: Evaluation) -> str:
+    """The problems that a difference is over, where the columns beside it are over more."""
+    sizes = {one.num_problems for one in evaluation.measurements if one.problems == difference.problems}
+    return "" if sizes == {difference.num_problems} else f" (first {difference.num_problems} problems)"
+
+
+def sampling_lines(measurements: Sequence[Measurement]) -> list[str]:
+    """How the samples were made, a line for each way; where there are several, with the models that it is of."""
+    ways: dict[str, list[str]] = {}
+    for one in measurements:
+        settings = one.header["settings"]
+        drawn = (
+            "greedy"
+            if settings["temperature"] == 0
+            else f"temperature {settings['temperature']:g}, top-p {settings['top_p']:g}"
+        )
+        samples = f"{settings['num_samples']} sample{'s' * (settings['num_samples'] != 1)}"
+        way = f"{one.num_problems} problems × {samples}, {drawn}, at most {settings['max_new_tokens']} tokens"
+        ways.setdefault(f"{way}, seed {settings['seed']}", []).append(printable(one.model))
+    if len(ways) == 1:
+        return list(ways)
+    return [f"{', '.join(dict.fromkeys(models))}: {way}" for way, models in ways.items()]
+
+
+def sampling_difference(first: Sequence[Measurement], second: Sequence[Measurement]) -> str:
+    """In what the sampling of two sides differs, as in "temperature 0.9 against 0.2"; empty if in nothing."""
+    sides = [[one.header["settings"] for one in side] for side in (first, second)]
+    found: list[str] = []
+    for name in ("num_samples", "temperature", "top_p", "max_new_tokens"):
+        values = [sorted({settings[name] for settings in side}) for side in sides]
+        if values[0] != values[1] or len(values[0]) > 1:
+            shown = [", ".join(f"{value:g}" for value in side) for side in values]
+            found.append(f"{name.replace('_', ' ')} {shown[0]} against {shown[1]}")
+    return "; ".join(found)
 
 
 def paper_rows(evaluation: Evaluation) -> list[list[str]]:

@@ -17,6 +17,9 @@ from gtpo.statistics import PairedDifference, bootstrap_interval, paired_differe
 
 logger = logging.getLogger(__name__)
 
+DIVERSITY = ("distinct_answers", "distinct_completions")
+"""Counts among the samples of a problem: of one sample they say nothing, of different numbers of them they differ."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
@@ -72,7 +75,9 @@ def measure(file: SampleFile, ks: Sequence[int] | None, progress: Progress) -> M
     """Grade a file of samples and take every metric of every problem that has all its samples."""
     ks = default_ks(file.num_samples) if ks is None else sorted(set(ks))
     for k in ks:
-        require(1 <= k <= file.num_samples, "k", k, f"from 1 to the number of samples ({file.num_samples})")
+        require(
+            1 <= k <= file.num_samples, "k", k, f"from 1 to the number of samples ({file.num_samples} in {file.path})"
+        )
     by_problem = _complete_problems(file)
     graded = grade(by_problem, progress)
     rows = [_problem_metrics(samples, grades, ks) for samples, grades in zip(by_problem, graded, strict=True)]
@@ -96,12 +101,27 @@ def compare(measurements: Sequence[Measurement]) -> list[Difference]:
     ]
 
 
-def require_distinct(measurements: Sequence[Measurement]) -> None:
+def comparable(measurements: Sequence[Measurement]) -> list[str]:
+    """The metrics that all of them have and that mean the same in all: counts need the same number of samples."""
+    has_same_size = len({one.header["settings"]["num_samples"] for one in measurements}) == 1
+    return [
+        name
+        for name in measurements[0].values
+        if all(name in one.values for one in measurements) and (has_same_size or name not in DIVERSITY)
+    ]
+
+
+def require_distinct(files: Sequence[SampleFile]) -> None:
     """Two files about the same model and problems cannot stand in one table."""
-    keys = [(measured.model, measured.problems) for measured in measurements]
-    for model, problems in keys:
-        if keys.count((model, problems)) > 1:
-            raise ConfigError(f"Model {model!r} on {problems!r} is given more than once. Leave all but one out.")
+    by_key: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        by_key.setdefault((file.header["model"], file.header["problems"]["name"]), []).append(str(file.path))
+    for (model, problems), paths in by_key.items():
+        if len(paths) > 1:
+            raise ConfigError(
+                f"Model {model!r} on {problems!r} is given more than once: {', '.join(paths)}. Leave all but one out, "
+                "or put them on the two sides of `gtpo compare`."
+            )
 
 
 def _difference(first: Measurement, second: Measurement) -> Difference:
@@ -111,7 +131,7 @@ def _difference(first: Measurement, second: Measurement) -> Difference:
             "Sample both with the same --problems, --limit and --data-dir."
         )
     shared = min(first.num_problems, second.num_problems)  # an unfinished file lacks problems at its end
-    names = [name for name in first.values if name in second.values]
+    names = comparable([first, second])
     return Difference(
         first=first.model,
         second=second.model,
@@ -147,7 +167,5 @@ def _problem_metrics(samples: Sequence[Sample], graded: GradedProblem, ks: Seque
 
 
 def _diversity(samples: Sequence[Sample], graded: GradedProblem) -> dict[str, float]:
-    return {
-        "distinct_answers": float(len(set(graded.answers) - {None})),
-        "distinct_completions": float(len({sample.text for sample in samples})),
-    }
+    answers, texts = set(graded.answers) - {None}, {sample.text for sample in samples}
+    return dict(zip(DIVERSITY, (float(len(answers)), float(len(texts))), strict=True))

@@ -4,11 +4,13 @@ Samples are appended as they are made. Everything else (grades, metrics, tables,
 so that an evaluation can be broken off and taken up again, and its metrics recomputed without a model.
 """
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,8 @@ def read_samples(path: Path) -> SampleFile:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}. Give a file that `gtpo eval` wrote.") from error
+        hint = f"{path}/*.jsonl, or {path}/*/*.jsonl" if path.is_dir() else "a file that `gtpo eval` wrote"
+        raise DataError(f"{path} cannot be read: {error.strerror}. Give {hint}.") from error
     *lines, torn = content.split(b"\n")
     if torn:
         logger.warning("%s: dropped an unfinished last line of %d bytes", path, len(torn))
@@ -64,7 +67,8 @@ def read_samples(path: Path) -> SampleFile:
         if (sample.problem, sample.sample) != divmod(row, num_samples):
             raise DataError(
                 f"{path}, line {row + 2}: expected sample {row % num_samples} of problem {row // num_samples}, got "
-                f"{sample.sample} of {sample.problem}. Lines were lost or two runs wrote at once: delete the file."
+                f"{sample.sample} of {sample.problem}. Lines were lost, or two evaluations wrote at once: delete "
+                "this and all later lines; sampling goes on from there."
             )
     ends: list[int] = []
     for line in lines:
@@ -93,9 +97,12 @@ def start_or_resume(
     if digest is not None and old["count"] < new["count"] and digest(old["count"]) == old["sha256"]:
         found = dataclasses.replace(found, header=found.header | {"problems": new})
     if differences := _differences(found.header, json.loads(_line(header))):
+        follows = " Unless told, max_new_tokens follows from the longest prompt: give --max-new-tokens."
         raise ConfigError(
             f"{path} holds samples made with other settings ({'; '.join(differences)}). "
             "Choose another folder with --out, repeat the old settings, or delete the file."
+            + follows
+            * any("max_new_tokens" in one for one in differences)
         )
     num_kept = len(found.samples)
     if num_kept < header["problems"]["count"] * found.num_samples:
@@ -117,6 +124,24 @@ def append_samples(path: Path, samples: Sequence[Sample]) -> None:
         raise ConfigError(
             f"{path} cannot be written: {error.strerror}. Make room; the same command then goes on where it stopped."
         ) from error
+
+
+@contextlib.contextmanager
+def only_writer(path: Path) -> Generator[None]:
+    """Refuse a second process that would sample into the same file. One that was killed holds nothing."""
+    writable_folder(path.parent)
+    beside = path.with_suffix(".lock")
+    with beside.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out."
+            ) from error
+        try:
+            yield
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def writable_folder(path: Path) -> None:
@@ -169,7 +194,11 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
 
 def _sample(path: Path, number: int, line: bytes) -> Sample:
     try:
-        return Sample(**json.loads(line))
+        row = json.loads(line)
+        kinds = (("problem", int), ("sample", int), ("gold", str), ("text", str), ("num_tokens", int))
+        if wrong := [name for name, kind in kinds if name in row and not isinstance(row[name], kind)]:
+            raise TypeError(f"{', '.join(wrong)} of the wrong type")
+        return Sample(**row)
     except (ValueError, TypeError) as error:
         raise DataError(
             f"{path}, line {number} is damaged ({str(error)[:80]}). Delete this and all later lines: sampling goes on "

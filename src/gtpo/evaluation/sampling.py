@@ -124,6 +124,19 @@ def _model_of_run(folder: str) -> str:
     return str(inner) if folder and inner.is_dir() and not has_model else folder
 
 
+def require_model(name: str) -> None:
+    """Refuse what is plainly no model, before anything is sampled with the others; a hub id is not looked up."""
+    folder = Path(_model_of_run(name))
+    if folder.is_dir():
+        if not any((folder / file).exists() for file in ("config.json", "adapter_config.json")):
+            raise ConfigError(
+                f"{name} holds no model: it has no config.json. Give the folder of a finished run, or one with "
+                "weights and tokenizer files."
+            )
+    elif (name.startswith((".", "/", "~")) or name.count("/") > 1) and not folder.exists():
+        raise ConfigError(f"Model {name!r} cannot be loaded: there is no such folder.")
+
+
 def row_seed(seed: int, problem: int, sample: int) -> int:
     """A seed of its own for every sample, unrelated to those of its neighbours."""
     digest = hashlib.sha256(f"{seed}/{problem}/{sample}".encode()).digest()

@@ -4,27 +4,15 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gtpo.errors import DataError
+from gtpo.evaluation.metrics import DIVERSITY, Measurement, comparable
 from gtpo.reports.compare import Comparison
 from gtpo.statistics import paired_difference
-
-
-class Measured(Protocol):
-    """What this needs of a `gtpo.evaluation.metrics.Measurement`."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def problems(self) -> str: ...
-    @property
-    def header(self) -> dict[str, Any]: ...
-    @property
-    def values(self) -> dict[str, NDArray[np.float64]]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +25,7 @@ class Curve:
     points: list[tuple[int, float, float, float]]
 
 
-def compare_evaluations(first: Sequence[Measured], second: Sequence[Measured]) -> list[Comparison]:
+def compare_evaluations(first: Sequence[Measurement], second: Sequence[Measurement]) -> list[Comparison]:
     """Every metric on every problem set of both sides; of several files of a side (seeds), each problem's mean."""
     shared = [name for name in dict.fromkeys(one.problems for one in first) if any(b.problems == name for b in second)]
     if not shared:
@@ -49,7 +37,7 @@ def compare_evaluations(first: Sequence[Measured], second: Sequence[Measured]) -
             raise DataError(
                 f"The problems called {problems!r} differ between the files. Sample all with the same ones."
             )
-        names = [name for name in sides[0][0].values if all(name in one.values for side in sides for one in side)]
+        names = comparable([one for side in sides for one in side])
         count = min(len(one.values[name]) for side in sides for one in side for name in names[:1])
         for name in names:
             a, b = (np.mean([one.values[name][:count] for one in side], axis=0) for side in sides)
@@ -60,7 +48,7 @@ def compare_evaluations(first: Sequence[Measured], second: Sequence[Measured]) -
 def _comparison(name: str, a: NDArray[np.float64], b: NDArray[np.float64], sizes: list[int]) -> Comparison:
     difference = paired_difference(a, b)
     is_bad = name.endswith("truncation_rate")
-    has_direction = not name.endswith(("mean_length", "mean_entropy", "distinct_answers", "distinct_completions"))
+    has_direction = not name.endswith(("mean_length", "mean_entropy", *DIVERSITY))
     verdict = "not shown"
     if difference.excludes_zero:
         verdict = ("better" if (difference.difference > 0) != is_bad else "worse") if has_direction else "differs"
@@ -77,11 +65,21 @@ def evaluation_curves(folder: Path, run: str) -> tuple[list[Curve], list[str]]:
     for path in sorted({*folder.glob("results.json"), *folder.glob("*/results.json")}):
         try:
             results = json.loads(path.read_text())["results"]
-            for result in results:
+            own = [result for result in results if _is_of(str(result["model"]), folder)]
+            if not own and len({result["model"] for result in results}) > 1:
+                notes.append(f"{path} is about several models, none of them called like this run: left out")
+                continue
+            for result in own or results:
                 curves += _curves(result, run)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             notes.append(f"{path} is not what `gtpo eval` writes and was left out")
     return curves, notes
+
+
+def _is_of(model: str, folder: Path) -> bool:
+    """Is the evaluated model that of the run? As it was named: by the run's folder, or by model/ in it."""
+    named = Path(model.rstrip("/"))
+    return folder.resolve().name == (named.parent.name if named.name == "model" else named.name)
 
 
 def _curves(result: dict[str, Any], run: str) -> list[Curve]:

@@ -152,6 +152,12 @@ def metrics_file(path: Path) -> Path:
     for found in (path / METRICS_FILE, path / "trainer_state.json", *reversed(checkpoints)):
         if found.is_file():
             return found
+    if (path / "config.yaml").is_file() and (path / "run.json").is_file():
+        raise DataError(f"{path} has logged nothing yet: it stopped before its first step. gtpo train --resume {path}")
+    if any(path.glob("*.jsonl")):
+        raise DataError(
+            f"{path} is not a run. For the samples of an evaluation give `gtpo compare` its files: *.jsonl."
+        )
     raise DataError(
         f"{path} is not a run: it has no {METRICS_FILE}, no trainer_state.json and no checkpoint with one. "
         "Give the folder that `gtpo train` or a TRL trainer wrote."

@@ -36,17 +36,20 @@ class RunFolder:
         self.model = self.path / "model"
         self.held_out = self.path / "held_out"
         self.log = self.path / "train.log"
+        self.groups = self.path / GROUPS_FILE
 
     @classmethod
     def create(cls, path: Path | str, config: dict[str, Any], description: dict[str, Any]) -> "RunFolder":
         """Claim a folder for a new run; one that holds anything is left alone."""
         run = cls(path)
-        if run.path.exists() and any(run.path.iterdir()):
-            how = "Empty it yourself"
+        if run.path.is_dir() and any(run.path.iterdir()):
+            how = "Empty it yourself, or choose"
             if run._config.exists():
                 is_finished = "after" in run.summary()
-                how = "It is a finished run" if is_finished else f"Continue it with `gtpo train --resume {path}`"
-            raise ConfigError(f"{path} is not empty. {how}, or choose another --output_dir.")
+                how = f"Continue it with `gtpo train --resume {path}`, or choose"
+                how = "It is a finished run: choose" if is_finished else how
+            raise ConfigError(f"{path} is not empty. {how} another --output_dir.")
+        require_writable(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
         write_json(run.path / "run.json", {**description, "versions": versions()})
         _write(run._config, yaml.safe_dump(config, sort_keys=False))
@@ -79,6 +82,15 @@ class RunFolder:
     def write_summary(self, **parts: Any) -> None:
         """Add to the summary; what it held stays."""
         write_json(self.path / "summary.json", {**self.summary(), **parts})
+
+
+def require_writable(path: Path) -> None:
+    """Can this folder be made and written to? Makes nothing."""
+    nearest = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    if not nearest.is_dir():
+        raise ConfigError(f"{path} cannot be made: {nearest} is a file. Choose another --output_dir.")
+    if not os.access(nearest, os.W_OK):
+        raise ConfigError(f"{path} cannot be made: {nearest} is not writable. Choose another --output_dir.")
 
 
 def versions() -> dict[str, str]:
