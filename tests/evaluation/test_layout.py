@@ -96,3 +96,10 @@ def test_a_difference_over_fewer_problems_than_its_columns_says_so():
     shorter = Measurement("B", "x", HEADER, {name: column[:3] for name, column in part.values.items()})
     assert summary_rows(evaluation(whole, part), "x")[0] == ["", "A", "B", "A − B"]
     assert summary_rows(evaluation(whole, shorter), "x")[0] == ["", "A", "B", "A − B (first 3 problems)"]
+
+
+def test_rows_are_in_order_of_k_whatever_each_file_has():
+    few = Measurement("A", "x", HEADER, {"pass@1": np.ones(4), "maj@1": np.ones(4), "format_rate": np.ones(4)})
+    rows = summary_rows(evaluation(few, measured("B", "x", 0.5)), "x")
+    assert [row[0] for row in rows[1:4]] == ["pass@1 %", "pass@4 %", "pass@8 %"]
+    assert rows[-1][0] == "format %"

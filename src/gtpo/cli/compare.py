@@ -134,15 +134,15 @@ def _row(one: Any) -> list[str]:
 def _how(found: Sequence[Any]) -> str:
     paired = any(one.is_paired for one in found)
     few = any(one.low is None for one in found)
+    more = any(one.more_seeds is not None for one in found)
     lines = [
         ("paired by seed" if paired else "not paired: the sets do not share two seeds or more")
         + "; intervals: bootstrap over seeds, widened to Student's for few",
-        "more seeds: for each set, so that the interval excludes zero 4 times in 5 if difference and spread stay",
+        *["more seeds: for each set, so that the interval excludes zero 4 times in 5 if difference and spread stay"]
+        * more,
+        *["no interval: one run on a side, or no spread; collapsed runs are judged by Fisher's exact test"] * few,
     ]
-    return "\n".join(
-        lines
-        + ["no interval: one run on a side, or no spread; collapsed runs are judged by Fisher's exact test"] * few
-    )
+    return "\n".join(lines)
 
 
 def _print(labels: tuple[str, str], rows: list[list[str]], caption: str) -> None:

@@ -13,7 +13,7 @@ _EPILOG = """\
 examples:
   gtpo eval lab
   gtpo eval lab --problems lab --limit 20 --samples 4 --out runs/eval-small
-  gtpo eval Qwen/Qwen2.5-3B-Instruct runs/my-model --problems aime24,aime25,amc23 --samples 64 --k 1,4,8,16,32,64
+  gtpo eval runs/my-model Qwen/Qwen2.5-3B-Instruct --problems aime24,aime25,amc23 --samples 64 --k 1,4,8,16,32,64
   gtpo eval --from runs/eval/*/*.jsonl --layout paper
 
 An interrupted evaluation goes on where it stopped when the same command is given again.

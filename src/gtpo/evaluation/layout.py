@@ -35,7 +35,7 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
         measured.model: measured.estimates for measured in evaluation.measurements if measured.problems == problems
     }
     differences = [difference for difference in evaluation.differences if difference.problems == problems]
-    names = list(dict.fromkeys(name for column in columns.values() for name in column))
+    names = sorted(dict.fromkeys(name for column in columns.values() for name in column), key=_place)
     header = ["", *map(printable, columns)]
     header += [f"{printable(one.first)} − {printable(one.second)}{_on(one, evaluation)}" for one in differences]
     rows = [
@@ -121,6 +121,12 @@ def printable(name: str) -> str:
     'a�[2Jb'
     """
     return "".join(character if character.isprintable() else "�" for character in name)
+
+
+def _place(name: str) -> tuple[int, int]:
+    """pass@k by k, then maj@k by k, then the others as they come."""
+    kind, _, k = name.partition("@")
+    return (("pass", "maj").index(kind), int(k)) if k else (2, 0)
 
 
 def _label(name: str) -> str:
