@@ -111,9 +111,18 @@ def test_compare_says_how_the_sides_were_sampled_and_writes_counts_as_counts(tmp
 
 
 def test_compare_notes_runs_of_different_length(tmp_path, capsys):
-    long, short = (make_run(tmp_path / str(n), rows(n, accuracy=0.5)) for n in (40, 20))
+    long, short = (make_run(tmp_path / f"for-{n}", rows(n, accuracy=0.5), method="gtpo") for n in (40, 20))
     assert main(["compare", str(long), "--vs", str(short)]) == 0
-    assert "note: the runs went 20 and 40 steps" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "note: the runs went 20 and 40 steps" in shown.err
+    assert "for-40 against for-20" in shown.out  # both are gtpo
+
+
+def test_compare_refuses_what_is_given_twice(runs, tmp_path, capsys):
+    one, file = str(runs / "gtpo-seed1"), samples(tmp_path / "b.jsonl", "b", 3)
+    for twice in (one, file):
+        assert main(["compare", twice, "--vs", twice]) == 2
+        assert "is given twice. Leave one out" in capsys.readouterr().err
 
 
 def test_compare_refuses_a_run_against_a_file_of_samples(runs, tmp_path, capsys):

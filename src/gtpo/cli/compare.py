@@ -56,23 +56,19 @@ def run(args: argparse.Namespace) -> int:
     from gtpo.reports.compare import compare_runs, unpaired_seeds
     from gtpo.reports.runs import load_runs
 
-    first, second = load_runs(args.first), load_runs(args.second)
-    for one in (*first, *second):
+    runs = load_runs([*args.first, *args.second])  # none twice, not on two sides either
+    first, second = runs[: len(args.first)], runs[len(args.first) :]
+    for one in runs:
         write_notes(one)
     found = compare_runs(first, second, args.levels)
     for name in unpaired_seeds(first, second):
         sys.stderr.write(f"note: {printable(name)} is left out of paired differences: no run with its seed opposite\n")
-    if len(steps := sorted({one.num_steps for one in (*first, *second)})) > 1:
+    if len(steps := sorted({one.num_steps for one in runs})) > 1:
         sys.stderr.write(
             f"note: the runs went {' and '.join(map(str, steps))} steps; their ends are not the same step\n"
         )
-    labels = _label(first), _label(second)
-    if args.json:
-        document = {"first": labels[0], "second": labels[1], "level": 0.95, "unit": "run"}
-        document |= {"comparisons": [dataclasses.asdict(one) for one in found]}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    else:
-        _print(labels, [_row(one) for one in found], _how(found))
+    labels = _labels(*([(one.method, one.name) for one in side] for side in (first, second)))
+    _show(args.json, labels, found, "run", _how(found))
     return 0
 
 
@@ -83,25 +79,25 @@ def _compare_evaluations(args: argparse.Namespace) -> int:
     from gtpo.evaluation.samples import read_samples
     from gtpo.reports.evaluations import compare_evaluations
 
+    paths = [path.resolve() for path in (*args.first, *args.second)]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise ConfigError(f"{twice} is given twice. Leave one out.")
     with ProgressBar() as progress:
         first, second = ([measure(read_samples(path), None, progress) for path in side] for side in
                          (args.first, args.second))  # fmt: skip
     found = compare_evaluations(first, second)
-    if (difference := sampling_difference(first, second)) and not args.json:
+    if difference := sampling_difference(first, second):
         sys.stderr.write(
             f"note: the two sides were not sampled alike ({difference}); that alone may make a difference\n"
         )
-    labels = (
-        " + ".join(dict.fromkeys(one.model for one in first)),
-        " + ".join(dict.fromkeys(one.model for one in second)),
+    labels = _labels(
+        *(
+            [(one.model, str(path)) for one, path in zip(side, given, strict=True)]
+            for side, given in ((first, args.first), (second, args.second))
+        )
     )
-    if args.json:
-        document = {"first": labels[0], "second": labels[1], "level": 0.95, "unit": "problem"}
-        document |= {"comparisons": [dataclasses.asdict(one) for one in found]}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    else:
-        how = "intervals: bootstrap over problems; they say nothing about other training seeds"
-        _print(labels, [_row(one) for one in found], "\n".join([*sampling_lines([*first, *second]), how]))
+    how = "intervals: bootstrap over problems; they say nothing about other training seeds"
+    _show(args.json, labels, found, "problem", "\n".join([*sampling_lines([*first, *second]), how]))
     return 0
 
 
@@ -145,6 +141,15 @@ def _how(found: Sequence[Any]) -> str:
     return "\n".join(lines)
 
 
+def _show(as_json: bool, labels: tuple[str, str], found: Sequence[Any], unit: str, how: str) -> None:
+    if as_json:
+        document = {"first": labels[0], "second": labels[1], "level": 0.95, "unit": unit}
+        document |= {"comparisons": [dataclasses.asdict(one) for one in found]}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        _print(labels, [_row(one) for one in found], how)
+
+
 def _print(labels: tuple[str, str], rows: list[list[str]], caption: str) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -167,8 +172,12 @@ def _print(labels: tuple[str, str], rows: list[list[str]], caption: str) -> None
     console.print(table)
 
 
-def _label(runs: Sequence[Any]) -> str:
-    return " + ".join(dict.fromkeys(one.method for one in runs))
+def _labels(first: list[tuple[str, str]], second: list[tuple[str, str]]) -> tuple[str, str]:
+    """What the sides are called: by method or model, and where both would be called the same by their own names."""
+    called = [" + ".join(dict.fromkeys(kind for kind, _ in side)) for side in (first, second)]
+    if called[0] == called[1]:
+        called = [", ".join(name for _, name in side) for side in (first, second)]
+    return called[0], called[1]
 
 
 def _fractions(text: str) -> list[float]:

@@ -74,15 +74,16 @@ def sampling_lines(measurements: Sequence[Measurement]) -> list[str]:
 
 
 def sampling_difference(first: Sequence[Measurement], second: Sequence[Measurement]) -> str:
-    """In what the sampling of two sides differs, as in "temperature 0.9 against 0.2"; empty if in nothing."""
-    sides = [[one.header["settings"] for one in side] for side in (first, second)]
+    """In what the sampling of a problem set differs, as in "temperature 0.9 against 0.2"; empty if in nothing."""
     found: list[str] = []
-    for name in ("num_samples", "temperature", "top_p", "max_new_tokens"):
-        values = [sorted({settings[name] for settings in side}) for side in sides]
-        if values[0] != values[1] or len(values[0]) > 1:
-            shown = [", ".join(f"{value:g}" for value in side) for side in values]
-            found.append(f"{name.replace('_', ' ')} {shown[0]} against {shown[1]}")
-    return "; ".join(found)
+    for problems in dict.fromkeys(one.problems for one in first):
+        sides = [[one.header["settings"] for one in side if one.problems == problems] for side in (first, second)]
+        for name in ("num_samples", "temperature", "top_p", "max_new_tokens"):
+            values = [sorted({settings[name] for settings in side}) for side in sides]
+            if sides[1] and (values[0] != values[1] or len(values[0]) > 1):
+                shown = [", ".join(f"{value:g}" for value in side) for side in values]
+                found.append(f"{name.replace('_', ' ')} {shown[0]} against {shown[1]}")
+    return "; ".join(dict.fromkeys(found))
 
 
 def paper_rows(evaluation: Evaluation) -> list[list[str]]:
