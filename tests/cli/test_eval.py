@@ -302,9 +302,18 @@ def test_what_the_system_refuses_is_one_line(monkeypatch, refused):
         raise PermissionError(13, "Permission denied", "some/file")
 
     monkeypatch.setattr("gtpo.evaluation.evaluate.evaluate", closed)
-    assert refused("eval", "lab") == "error: some/file: Permission denied"
+    assert refused("eval", "lab") == "error: some/file: Permission denied (--traceback shows where)"
     with pytest.raises(PermissionError):
         main(["eval", "lab", "--traceback"])
+
+
+def test_a_file_system_without_locks_is_no_obstacle(tmp_path, monkeypatch, caplog):
+    def unsupported(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
+    with only_writer(tmp_path / "out" / "toy.jsonl"):
+        assert "no locks" in caplog.text
 
 
 def test_a_second_evaluation_into_the_same_file_is_refused(models, toy, tmp_path, refused, capsys):

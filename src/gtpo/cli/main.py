@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if args.traceback or error.filename is None or error.strerror is None:
             raise
-        sys.stderr.write(f"error: {error.filename}: {error.strerror}\n")
+        sys.stderr.write(f"error: {error.filename}: {error.strerror} (--traceback shows where)\n")
         return 2
     return code
 

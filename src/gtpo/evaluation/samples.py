@@ -138,6 +138,8 @@ def only_writer(path: Path) -> Generator[None]:
             raise ConfigError(
                 f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out."
             ) from error
+        except OSError:
+            logger.warning("%s: this file system has no locks; make sure that no other evaluation writes here", path)
         try:
             yield
         finally:

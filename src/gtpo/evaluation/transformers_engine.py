@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.evaluation.sampling import Completion, SamplingSettings
+from gtpo.evaluation.sampling import Completion, SamplingSettings, is_missing_folder
 
 
 class TransformersEngine:
@@ -142,7 +142,7 @@ def _weights_digest(source: str, model: Any) -> str:
 
 
 def _reason(model: str, error: Exception) -> str:
-    if (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).is_dir():
+    if is_missing_folder(model):
         return "there is no such folder."
     line = inspect.cleandoc(str(error)).strip().partition("\n")[0].rstrip(": ")
     return line if line.endswith(".") else f"{line}."
