@@ -168,9 +168,11 @@ def tables(data: Path = DATA) -> dict[str, str]:
     """Every generated part of the documents."""
     from experiments.headline import headline
     from experiments.real_data import read_measurements, read_runs, real_tables
+    from experiments.shared import shared_table
 
     records, runs, measured = read_data(data), read_runs(data / "real"), read_measurements(data / "real")
-    return {**lab_tables(records), **real_tables(runs, measured), **headline(records, runs, measured)}
+    parts = {**lab_tables(records), **real_tables(runs, measured), **headline(records, runs, measured)}
+    return {**parts, **shared_table(records, runs)}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,22 +1,27 @@
 """The real model's experiment runs end to end on the lab, stops its arms together, and goes on where it stopped."""
 
 import argparse
+import dataclasses
 import json
 import subprocess
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 from experiments.beginnings import common_beginning, copied_share
 from experiments.collect import main as collect
+from experiments.collect import rows_of
 from experiments.figures import main as draw
 from experiments.figures import tables
 from experiments.real import SPECS, Pair, Place, arm_options
 from experiments.real_arm import StopTogether, evaluate_arm, train_arm
 from experiments.real_arm import main as real_arm
 from experiments.real_data import over_seeds, read_measurements, read_runs, real_collapses, real_tables
+from experiments.shared import shared_table, shared_tokens
 
 from gtpo.errors import ConfigError
+from gtpo.reports.runs import Run
 from gtpo.training.plan import make_plan
 from gtpo.training.recipe import Setting
 
@@ -265,3 +270,15 @@ def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
     assert "Qwen2.5-Coder-1.5B on GSM8K: 1 seed, 2 steps" in head
     assert "62.5 against 50.0: **not shown** (+0.0 to +37.5)" in head
     assert "better on these problems" not in head
+
+
+def test_shared_tokens_are_counted_in_groups_that_have_good_and_bad_completions():
+    steps = range(1, 17)
+    curve = {"conflict": [0.1] * 8 + [0.05] * 8, "length": [100] * 16, "tied": [0.0] * 8 + [0.75] * 8}
+    rows = rows_of({"step": list(steps), **curve})
+    run = Run(Path(), "x", "gtpo", 1, rows, {}, [])
+    (first, last), tied = shared_tokens(run)
+    assert (first, last) == pytest.approx((10, 20))  # the share of all tokens halves, and what is shared doubles
+    assert tied == (0, 0.75)
+    assert "| Qwen, seed 1 | GTPO | 1 | 10.0 | 20.0 | 0 | 75 |" in shared_table({}, [run])["shared"]
+    assert shared_table({}, [dataclasses.replace(run, rows=[{"step": 1}])])["shared"] == "Not run yet."
