@@ -158,12 +158,12 @@ def test_a_dry_run_says_the_plan_and_writes_nothing(tmp_path, monkeypatch, capsy
     assert list(tmp_path.iterdir()) == []
 
 
-def train_by_two_processes(*options):
+def train_by_two_processes(*options, module="gtpo.cli.main", **environment):
     command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "gtpo.cli.main",
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", module,
         "train", "--max_steps", "2", *SMALL, "--use_cpu", *options,
     ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", **environment}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -174,6 +174,20 @@ def test_two_processes_make_one_run(tmp_path):
     shown = train_by_two_processes("--output_dir", str(run))
     assert [row["step"] for row in read_metrics(run)] == [1, 2]
     assert shown.count("before") == 1
+
+
+def test_processes_end_without_threads_that_could_abort_them(tmp_path):
+    (tmp_path / "name_threads.py").write_text(
+        "import pathlib\n"
+        "from gtpo.cli.main import main\n"
+        "assert main() == 0\n"
+        "print('threads', [path.read_text() for path in pathlib.Path('/proc/self/task').glob('*/comm')], flush=True)\n"
+    )
+    shown = train_by_two_processes(
+        "--output_dir", str(tmp_path / "run"), module="name_threads", PYTHONPATH=str(tmp_path)
+    )
+    assert shown.count("threads") == 2
+    assert "gloo" not in shown
 
 
 def test_two_processes_say_one_plan_about_both(tmp_path):

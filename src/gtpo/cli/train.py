@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import errno
+import gc
 import logging
 import sys
 from pathlib import Path
@@ -66,8 +67,11 @@ def run(args: argparse.Namespace) -> int:
     if args.resume is not None:
         if recipe is not None or overrides or args.dry_run:
             raise ConfigError("--resume takes no recipe and no options: a run keeps the settings it began with.")
-        return _resume(args.resume)
-    return _start(recipe, overrides, args.dry_run)
+        code = _resume(args.resume)
+    else:
+        code = _start(recipe, overrides, args.dry_run)
+    _leave_other_processes()
+    return code
 
 
 def _own_overrides(args: argparse.Namespace) -> Settings:
@@ -158,6 +162,14 @@ def _train(plan: Any, run_folder: Any) -> int:
     if is_main:
         sys.stdout.write(closing_table(run_folder))
     return 0
+
+
+def _leave_other_processes() -> None:
+    """Gloo's threads, still at work while Python ends, abort a finished run; what holds them is freed first."""
+    from accelerate import PartialState
+
+    gc.collect()
+    PartialState().destroy_process_group()
 
 
 def _help_all(overrides: Settings) -> int:

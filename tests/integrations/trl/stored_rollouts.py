@@ -3,6 +3,7 @@
 usage: torchrun --nproc_per_node N stored_rollouts.py MODEL OUT
 """
 
+import gc
 import json
 import os
 import random
@@ -113,6 +114,9 @@ def main() -> None:
     results = {name: run_case(model, out, options) for name, options in CASES.items()}
     if int(os.environ["RANK"]) == 0:
         (out / "results.json").write_text(json.dumps(results))
+    if torch.distributed.is_initialized():
+        gc.collect()  # a trainer holds the group, whose threads abort a process that ends before they do
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
