@@ -168,8 +168,10 @@ def _leave_other_processes() -> None:
     """Gloo's threads, still at work while Python ends, abort a finished run; what holds them is freed first."""
     from accelerate import PartialState
 
-    gc.collect()
-    PartialState().destroy_process_group()
+    processes = PartialState()
+    if processes.backend == "gloo":
+        gc.collect()
+        processes.destroy_process_group()
 
 
 def _help_all(overrides: Settings) -> int:
