@@ -16,7 +16,9 @@ import numpy as np
 from experiments.arms import GROUPS
 from experiments.collect import Record
 from experiments.jobs import Job
-from gtpo.reports.compare import LEVEL, Comparison, area, compare_runs, compare_values, fisher_p, smoothed
+from gtpo.reports.compare import Comparison, compare_runs, compare_values
+from gtpo.reports.measures import area, smoothed
+from gtpo.statistics import LEVEL, fisher_p
 
 COLLAPSED = "collapsed runs"
 HEALTH = "runs that gtpo health calls collapsing"

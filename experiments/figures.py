@@ -22,8 +22,8 @@ from experiments.collect import DATA, Record, read_data
 from experiments.job import KS
 from experiments.settings import SETTINGS
 from experiments.tables import insert, lab_tables, plain_verdict
-from gtpo.reports.compare import student_t
 from gtpo.reports.curves import moving_mean
+from gtpo.statistics import student_t
 
 ROOT = Path(__file__).parents[1]
 COLORS = {

@@ -18,8 +18,9 @@ from experiments.tables import NONE, interval, number
 from gtpo.evaluation.evaluate import Evaluation
 from gtpo.evaluation.layout import MISSING, markdown, paper_rows
 from gtpo.evaluation.metrics import Measurement
-from gtpo.reports.compare import Comparison, compare_runs, final, has_collapsed
+from gtpo.reports.compare import Comparison, compare_runs, has_collapsed
 from gtpo.reports.evaluations import compare_evaluations
+from gtpo.reports.measures import final
 from gtpo.reports.runs import Run
 
 REAL = DATA / "real"

@@ -102,6 +102,22 @@ class RecordFile:
             os.replace(self.path, other)
 
 
+def without_summary(logs: dict[str, Any]) -> dict[str, Any]:
+    """A log without what the trainer says of the whole run at its end.
+
+    TRL adds the metrics of the last steps to that summary where `logging_steps` has not come round again.
+
+    >>> without_summary({"train_runtime": 9.0, "train_loss": 0.1, "total_flos": 0.0, "epoch": 1.0, "reward": 3.0})
+    {'epoch': 1.0, 'reward': 3.0}
+    >>> without_summary({"train_runtime": 9.0, "train_loss": 0.1, "total_flos": 0.0, "epoch": 1.0})
+    {}
+    """
+    if "train_runtime" not in logs:
+        return logs
+    rest = {name: value for name, value in logs.items() if not name.startswith("train_") and name != "total_flos"}
+    return rest if rest.keys() - {"step", "epoch", "num_tokens"} else {}
+
+
 def read_metrics(run: Path | str, on_skip: Any = None) -> list[dict[str, Any]]:
     return list(RecordFile(_existing(run, METRICS_FILE)).rows(on_skip))
 

@@ -310,6 +310,23 @@ def test_a_file_of_ones_own_is_not_its_own_held_out_set(tmp_path, capsys):
     assert "accuracy" in (run / "train.log").read_text()
 
 
+def test_columns_name_those_of_the_held_out_file_too(tmp_path):
+    rows = [{"task": f"{i}+{i}=?", "truth": str(2 * i)} for i in range(8)]
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = ["--problems", str(tmp_path / "train.jsonl"), "--held_out", str(tmp_path / "test.jsonl")]
+    options = [*SMALL[: SMALL.index("--max_problems")], "--max_steps", "1", "--columns", "question=task,answer=truth"]
+    assert main(["train", *files, "--output_dir", str(tmp_path / "run"), *options, "--dry-run"]) == 0
+    assert main(["train", *files, "--output_dir", str(tmp_path / "run"), *options]) == 0
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["after"]["problems"] == "test.jsonl"
+
+
+def test_a_folder_called_lab_is_not_taken_for_the_lab(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("lab").mkdir()
+    assert main(["train", "--max_steps", "1", *SMALL, "--output_dir", "run"]) == 0
+
+
 def test_the_default_folder_is_always_free(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):

@@ -60,6 +60,24 @@ def test_an_unknown_engine_and_a_missing_one_say_what_to_do(monkeypatch):
         load_engine("vllm", "any")
 
 
+def test_weights_that_were_trained_on_in_the_same_folder_are_other_weights_to_vllm(monkeypatch, tmp_path):
+    class LLM:
+        def __init__(self, **options):
+            config = types.SimpleNamespace(max_model_len=512, dtype="bfloat16", hf_config=None)
+            self.llm_engine = types.SimpleNamespace(model_config=config)
+
+        def get_tokenizer(self):
+            return "tokenizer"
+
+    monkeypatch.setitem(sys.modules, "vllm", types.SimpleNamespace(LLM=LLM))
+    names = []
+    for values in (bytes(100_000), bytes(100_000), bytes(50_000) + b"trained" * 7_143, bytes(100_001)):
+        (tmp_path / "model.safetensors").write_bytes(values)
+        names.append(load_engine("vllm", str(tmp_path)).description["weights"])
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+
+
 def test_vllm_gets_token_prompts_and_a_seed_for_each_sample(monkeypatch):
     """Against a double of the few names of vLLM that are used: what is handed over, and what is made of the answer."""
     seen = {}

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.reports.compare import area, compare_runs, final, steps_to, unpaired_seeds, worst_drop
+from gtpo.reports.compare import compare_runs, unpaired_seeds
 from gtpo.reports.evaluations import compare_evaluations
+from gtpo.reports.measures import area, final, steps_to, worst_drop
 from gtpo.reports.runs import Run, Series
 
 from reports.making import rows
@@ -140,11 +141,19 @@ def test_evaluations_are_compared_problem_by_problem():
         compare_evaluations([Measured(easy)], [Measured(easy, problems="other")])
 
 
+def test_a_handful_of_problems_shows_nothing():
+    def verdict(count):
+        (found,) = compare_evaluations([Measured([1.0] * count)], [Measured([0.0] * count)])
+        return found.verdict
+
+    assert (verdict(1), verdict(5), verdict(6)) == ("not shown", "not shown", "better")
+
+
 def test_counts_among_samples_are_compared_for_the_same_number_of_samples_only():
-    values = [0.5, 0.25, 0.75]
-    four, eight = (Measured(values, num_samples=n, distinct_answers=[n / 2] * 3) for n in (4, 8))
+    values = [0.5, 0.25, 0.75] * 2
+    four, eight = (Measured(values, num_samples=n, distinct_answers=[n / 2] * 6) for n in (4, 8))
     assert [one.name for one in compare_evaluations([four], [eight])] == ["toy pass@1"]
-    found = compare_evaluations([eight], [Measured(values, num_samples=8, distinct_answers=[3.0] * 3)])
+    found = compare_evaluations([eight], [Measured(values, num_samples=8, distinct_answers=[3.0] * 6)])
     assert [(one.name, one.verdict) for one in found] == [
         ("toy pass@1", "not shown"),
         ("toy distinct_answers", "differs"),  # neither better nor worse

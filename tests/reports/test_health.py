@@ -108,6 +108,14 @@ def test_the_threshold_can_be_set():
     assert health_of(metrics, entropy_threshold=math.log(8))[-1].level == 1  # still four times what it was
 
 
+def test_a_reward_that_leaves_a_fraction_was_no_accuracy():
+    name = "rewards/accuracy_reward/mean"
+    metrics = rows(40, **{name: lambda step: 0.93 if step < 8 else 1.4 if step < 12 else 0.47})
+    assert {verdict.level for verdict in health_of(metrics)} == {0}
+    fraction = rows(40, **{name: lambda step: 0.93 if step < 12 else 0.47})
+    assert health_of(fraction)[-1].reason.startswith("accuracy fell")
+
+
 def test_first_alarms_name_the_step():
     alarms = first_alarms(health_of(rows(40, format=to(0.1, 0.9))))
     assert {key: verdict.step for key, verdict in alarms.items()} == {

@@ -7,8 +7,10 @@ from html.parser import HTMLParser
 import pytest
 
 from gtpo.reports.curves import moving_mean, panel, sections
+from gtpo.reports.evaluations import Curve
 from gtpo.reports.page import held_out, report_page
 from gtpo.reports.runs import load_run, load_runs
+from gtpo.reports.svg import curve_svg
 
 from reports.making import make_run, rows
 
@@ -103,6 +105,13 @@ def test_evaluations_in_the_folder_are_drawn_over_k(tmp_path):
     assert "pass@k over k" in page
     assert "maj@k over k" in page
     assert "results.json is not what" in page
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_a_value_without_spread_is_drawn(value):
+    drawn = curve_svg([Curve("run", "toy", "pass", [(1, value, value, value)])], {"run": 0})
+    assert "nan" not in drawn
+    assert "<circle" in drawn
 
 
 def test_of_an_evaluation_of_several_models_the_run_shows_its_own(tmp_path):

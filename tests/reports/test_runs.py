@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gtpo.errors import DataError
+from gtpo.reports.health import health_of_run
 from gtpo.reports.runs import load_run, load_runs, series
 
 from reports.making import make_run, rows
@@ -41,6 +42,32 @@ def test_a_plain_trl_run_is_read_from_its_last_checkpoint(tmp_path):
     run = load_run(tmp_path)
     assert [row["step"] for row in run.rows] == [1]
     assert run.series("entropy").values == [0.4]
+
+
+def test_a_plain_trl_run_is_called_like_its_folder_not_like_its_checkpoint(tmp_path):
+    for seed in (1, 2):
+        checkpoint = tmp_path / f"dapo-seed{seed}" / "checkpoint-20"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "trainer_state.json").write_text(json.dumps({"log_history": [{"step": 1, "reward": 0.1}]}))
+    runs = load_runs([tmp_path / "dapo-seed1", tmp_path / "dapo-seed2" / "checkpoint-20" / "trainer_state.json"])
+    assert [(run.name, run.method, run.seed) for run in runs] == [("dapo-seed1", "dapo", 1), ("dapo-seed2", "dapo", 2)]
+    assert runs[0].path.name == "dapo-seed1"  # a report there outlives the checkpoint
+
+
+def test_the_last_steps_are_read_from_the_summary_that_trl_adds_them_to(tmp_path):
+    last = {"step": 2, "train_runtime": 9, "train_loss": 0.5, "reward": 0.7}
+    run = load_run(make_run(tmp_path / "x", [{"step": 1, "reward": 0.1}, last]))
+    assert run.series("reward").values == [0.1, 0.7]
+
+
+def test_a_run_is_judged_by_its_own_threshold(tmp_path):
+    metrics = rows(40, entropy=lambda step: 0.5 if step < 20 else 1.4)
+    folder = make_run(tmp_path / "x", metrics)
+    assert health_of_run(load_run(folder))[-1].level == 2
+    (folder / "groups.jsonl").write_text(json.dumps({"entropy_threshold": 2.0}) + "\n")
+    run = load_run(folder)
+    assert health_of_run(run)[-1].level == 1
+    assert health_of_run(run, 0.5)[-1].level == 2
 
 
 def test_a_csv_is_read_with_its_gaps(tmp_path):

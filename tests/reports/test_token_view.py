@@ -119,8 +119,8 @@ def test_rare_fates_are_shown_and_explained_where_they_occur(opened):
     assert fates == ["untrained", "worsened", "still", "invalid"]
     assert style(token(browser, 1, 0), "background-color") == "rgb(168, 67, 15)"
     legend = browser.find_element("id", "legend").text
-    assert all(words in legend for words in ("not trained", "pushed down harder", "no push", "could not be scored"))
-    assert "left out: no score" in browser.find_element("id", "completions").text
+    assert all(words in legend for words in ("not trained", "pushed down harder", "no push", "it has no score"))
+    assert "left out: no score, or masked" in browser.find_element("id", "completions").text
 
 
 def test_shared_beginnings_and_endings_stand_in_columns(opened):

@@ -95,6 +95,12 @@ def test_the_share_of_complete_formats_and_of_right_answers_is_logged():
     assert (logged["accuracy"], logged["format"]) == (0.25, 0.5)
 
 
+def test_accuracy_is_a_share_of_what_has_a_gold_answer():
+    logged: dict[str, float] = {}
+    correctness_reward([completion("5")] * 4, ["5", "6", None, None], log_metric=logged.__setitem__)
+    assert logged["accuracy"] == 0.5
+
+
 def test_trl_calls_the_rewards_and_keeps_their_numbers_and_metrics():
     from trl import GRPOTrainer
 

@@ -1,5 +1,7 @@
 """Run folders, rewards and models: what is refused before any work is done."""
 
+import asyncio
+import inspect
 import math
 
 import pytest
@@ -47,6 +49,19 @@ BROKEN = {
 def test_a_broken_reward_stops_the_run(reward, message):
     with pytest.raises(DataError, match=message):
         guarded(reward)(prompts=["", ""], completions=["a", "b"])
+
+
+def test_a_reward_may_be_awaited():
+    async def late(completions, **columns):
+        return [1.0] * len(completions)
+
+    async def broken(completions, **columns):
+        raise OSError("no answer")
+
+    assert inspect.iscoroutinefunction(guarded(late))
+    assert asyncio.run(guarded(late)(completions=["a", "b"])) == [1.0, 1.0]
+    with pytest.raises(DataError, match="Reward broken raised OSError: no answer"):
+        asyncio.run(guarded(broken)(completions=["a"]))
 
 
 def test_a_reward_may_abstain():

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gtpo.cli.console import show
 from gtpo.cli.notes import write_notes
 from gtpo.errors import ConfigError
 from gtpo.evaluation.layout import printable
@@ -151,7 +152,6 @@ def _show(as_json: bool, labels: tuple[str, str], found: Sequence[Any], unit: st
 
 
 def _print(labels: tuple[str, str], rows: list[list[str]], caption: str) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -166,10 +166,7 @@ def _print(labels: tuple[str, str], rows: list[list[str]], caption: str) -> None
         cells = [Text(cell) for cell in row[: None if has_more else -1]]
         cells[5].stylize(style)
         table.add_row(*cells)
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=150)
-    console.print(table)
+    show(table, width=150)
 
 
 def _labels(first: list[tuple[str, str]], second: list[tuple[str, str]]) -> tuple[str, str]:

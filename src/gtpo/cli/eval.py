@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gtpo.cli.console import show
 from gtpo.cli.progress import ProgressBar
 from gtpo.errors import ConfigError
 
@@ -203,7 +204,6 @@ def _print(evaluation: Any, layout: str) -> None:
 
 
 def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -214,11 +214,7 @@ def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
         table.add_column(Text(heading), justify="right" if number else "left", overflow="fold", no_wrap=number == 0)
     for row in rows[1:]:
         table.add_row(*map(Text, row))
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=max(80, 30 * len(rows[0])))
-    console.print(table)
-    console.print(Text(caption))
+    show(table, Text(caption), width=max(80, 30 * len(rows[0])))
 
 
 def _how(evaluation: Any, problems: str) -> str:

@@ -31,19 +31,19 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", type=Path, help="a run's folder, metrics.jsonl, trainer_state.json or CSV")
-    add("--entropy-threshold", type=float, default=None, metavar="NATS", help="default: ln 2")
+    add("--entropy-threshold", type=float, default=None, metavar="NATS", help="default: the run's own, else ln 2")
     add("--json", action="store_true", help="print JSON")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    from gtpo.reports.health import first_alarms, health_of
+    from gtpo.reports.health import first_alarms, health_of_run
     from gtpo.reports.runs import load_runs
 
     documents: list[dict[str, Any]] = []
     for one in load_runs(args.runs):
         write_notes(one)
-        verdicts = health_of(one.rows, entropy_threshold=args.entropy_threshold)
+        verdicts = health_of_run(one, args.entropy_threshold)
         last = verdicts[-1]
         history = [
             {"kind": kind, "level": level, "first_step": int(verdict.step)}

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gtpo.cli.console import show
 from gtpo.errors import ConfigError
 
 _EPILOG = """\
@@ -105,14 +106,9 @@ def _rollouts(args: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _show(group: Any) -> None:
-    from rich.console import Console
-
     from gtpo.reports.terminal_view import group_view
 
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=100)
-    console.print(group_view(group))
+    show(group_view(group), width=100)
 
 
 def _write(args: argparse.Namespace, recorded: Any, title: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gtpo.cli.console import show
 from gtpo.cli.notes import sparkline, write_notes
 from gtpo.errors import ConfigError
 from gtpo.evaluation.layout import printable
@@ -75,12 +76,11 @@ def _draw(runs: Sequence[Any], curves: Sequence[Any], folder: Path, ending: str)
 
 
 def _print(runs: Sequence[Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from gtpo.reports.compare import final
-    from gtpo.reports.health import health_of
+    from gtpo.reports.health import health_of_run
+    from gtpo.reports.measures import final
 
     table = Table(box=None, pad_edge=False)
     headings = ("run", "steps", "accuracy", "", "format", "", "entropy", "", "health")
@@ -94,10 +94,7 @@ def _print(runs: Sequence[Any]) -> None:
             unit = " %" if scale == 100 else ""
             cells.append(Text("–" if end is None else f"{scale * end:.{digits}f}{unit}"))
             cells.append(Text(sparkline(series.values, 16), style="cyan"))
-        verdict = health_of(one.rows)[-1]
+        verdict = health_of_run(one)[-1]
         cells.append(Text(verdict.name, style=("green", "yellow", "red")[verdict.level]))
         table.add_row(*cells)
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=150)
-    console.print(table)
+    show(table, width=150)

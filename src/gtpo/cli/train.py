@@ -140,7 +140,8 @@ def _train(plan: Any, run_folder: Any) -> int:
     log.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logging.getLogger().addHandler(log)
     logging.getLogger("gtpo.cli").setLevel(logging.INFO)
-    logger.info("\n%s", opening(plan, run_folder))
+    if is_main:
+        logger.info("\n%s", opening(plan, run_folder))
     resume = f"gtpo train --resume {path}"
     try:
         with ProgressBar() as bar, TrainingView() as view:

@@ -140,10 +140,20 @@ def only_writer(path: Path) -> Generator[None]:
             ) from error
         except OSError:
             logger.warning("%s: this file system has no locks; make sure that no other evaluation writes here", path)
+        if not _is_still_there(beside, lock):
+            raise ConfigError(f"Another evaluation has just written {path}. Give the command again.")
         try:
             yield
         finally:
             beside.unlink(missing_ok=True)
+
+
+def _is_still_there(path: Path, file: Any) -> bool:
+    """Is the open file the one of that name? Another process may have removed it in the meantime."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def writable_folder(path: Path) -> None:

@@ -1,6 +1,8 @@
 """Sampling with vLLM: many completions at once on a GPU, without entropies: it has them only for a few top tokens."""
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from gtpo.errors import ConfigError, MissingExtraError
@@ -33,7 +35,7 @@ class VLLMEngine:
         self.context_length: int | None = config.max_model_len
         self.description = {
             "engine": "vllm",
-            "weights": str(getattr(config.hf_config, "_commit_hash", None) or model),
+            "weights": _weights_digest(model, config.hf_config),
             "dtype": str(config.dtype).removeprefix("torch."),
         }
 
@@ -61,3 +63,18 @@ class VLLMEngine:
             truncated=output.finish_reason == "length",
             entropy=None,
         )
+
+
+def _weights_digest(source: str, config: Any) -> str:
+    """A name for the weights: the commit of a hub model, else a digest of a few pages of every file of weights."""
+    if not Path(source).is_dir():
+        return str(getattr(config, "_commit_hash", None) or source)
+    digest = hashlib.sha256()
+    for path in sorted(path for path in Path(source).iterdir() if path.suffix in (".safetensors", ".bin", ".pt")):
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}".encode())
+        with path.open("rb") as file:
+            for place in range(0, size, max(1, size // 64)):
+                file.seek(place)
+                digest.update(file.read(4096))
+    return digest.hexdigest()[:16]

@@ -14,6 +14,9 @@ from gtpo.evaluation.metrics import DIVERSITY, Measurement, comparable
 from gtpo.reports.compare import Comparison
 from gtpo.statistics import paired_difference
 
+FEWEST_PROBLEMS = 6
+"""Fewer cannot show a difference: five that all speak for one side do so by chance one time in sixteen."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
@@ -50,7 +53,7 @@ def _comparison(name: str, a: NDArray[np.float64], b: NDArray[np.float64], sizes
     is_bad = name.endswith("truncation_rate")
     has_direction = not name.endswith(("mean_length", "mean_entropy", *DIVERSITY))
     verdict = "not shown"
-    if difference.excludes_zero:
+    if difference.excludes_zero and len(a) >= FEWEST_PROBLEMS:
         verdict = ("better" if (difference.difference > 0) != is_bad else "worse") if has_direction else "differs"
     return Comparison(
         name, float(a.mean()), float(b.mean()), difference.difference, difference.low, difference.high, sizes[0],

@@ -28,7 +28,7 @@ FATES = {
         Fate("still", "=", "no push", "the advantage is zero"),
         Fate("untrained", "○", "not trained", "tool output and the like: keeps its place, gets no push"),
         Fate("filtered", "▨", "completion filtered", "mean entropy ⟨H⟩ above the threshold: nothing in it moves"),
-        Fate("invalid", "✕", "completion left out", "it could not be scored: nothing in it moves"),
+        Fate("invalid", "✕", "completion left out", "it has no score, or was cut off and masked: nothing in it moves"),
     )
 }
 RARE = ("worsened", "still", "untrained", "invalid")

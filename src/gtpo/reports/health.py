@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gtpo.reports.checks import CHECKS, Finding, Level
-from gtpo.reports.runs import MEANINGS, Row, logged_names
+from gtpo.reports.runs import MEANINGS, Row, Run, is_number, logged_names, stands_for
 
 WINDOW = 5
 """Rows that a value is averaged over: one bad step is no news."""
@@ -83,14 +83,25 @@ class Health:
         self.entropy_threshold = entropy_threshold
         self.tracks: dict[str, Track] = {meaning: Track() for meaning in MEANINGS}
         self.row: Row = {}
+        self._not_fractions: set[str] = set()
 
     def add(self, row: Row) -> Verdict:
         self.row = row
+        self._drop_stand_ins(row)
         for meaning, track in self.tracks.items():
             for name in logged_names([row], meaning)[:1]:
-                track.add(float(row[name]))
+                if name in MEANINGS[meaning] or name not in self._not_fractions:
+                    track.add(float(row[name]))
         found = [finding for check in CHECKS for finding in check(self)]
         return Verdict(row.get("step", 0), tuple(sorted(found, key=lambda finding: -finding.level)))
+
+    def _drop_stand_ins(self, row: Row) -> None:
+        """A reward that stood in for an accuracy and leaves 0 to 1 never was one: forget what it said."""
+        outside = {name for name, value in row.items() if is_number(value) and not 0 <= value <= 1}
+        for meaning in self.tracks:
+            if any(stands_for(name, meaning) for name in outside - self._not_fractions):
+                self.tracks[meaning] = Track()
+        self._not_fractions |= outside
 
     def __getitem__(self, meaning: str) -> Track:
         return self.tracks[meaning]
@@ -108,6 +119,13 @@ def health_of(rows: Iterable[Row], **options: Any) -> list[Verdict]:
     """
     health = Health(**options)
     return [health.add(row) for row in rows]
+
+
+def health_of_run(run: Run, entropy_threshold: float | None = None) -> list[Verdict]:
+    """The same of a run, by its own threshold unless another one is given."""
+    return health_of(
+        run.rows, entropy_threshold=run.entropy_threshold if entropy_threshold is None else entropy_threshold
+    )
 
 
 def first_alarms(verdicts: Sequence[Verdict]) -> dict[tuple[str, Level], Verdict]:

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from gtpo.reports.compare import final
 from gtpo.reports.curves import Section, methods, sections
 from gtpo.reports.evaluations import Curve, evaluation_curves
-from gtpo.reports.health import Verdict, health_of
+from gtpo.reports.health import Verdict, health_of_run
+from gtpo.reports.measures import final
 from gtpo.reports.runs import Run
 from gtpo.reports.style import STYLE
 from gtpo.reports.svg import NUM_COLORS, curve_svg, panel_svg, words
@@ -86,7 +86,7 @@ def _fact(name: str, runs: Sequence[Run], meaning: str, scale: float, unit: str)
 
 
 def _table(runs: Sequence[Run], colors: dict[str, int]) -> str:
-    rows = [_row(run, colors[run.method], health_of(run.rows)[-1]) for run in runs]
+    rows = [_row(run, colors[run.method], health_of_run(run)[-1]) for run in runs]
     head = "".join(
         f"<th>{name}</th>" for name in ("run", "seed", "steps", "accuracy", "format", "entropy", "held out", "health")
     )

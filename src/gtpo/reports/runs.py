@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.errors import DataError
-from gtpo.records import METRICS_FILE, RecordFile
+from gtpo.records import GROUPS_FILE, METRICS_FILE, RecordFile, without_summary
 
 Row = dict[str, Any]
 
@@ -64,6 +64,8 @@ class Run:
     rows: list[Row]
     after: dict[str, float]
     notes: list[str]
+    entropy_threshold: float | None = None
+    """In nats; None where the run tells of none."""
 
     @property
     def num_steps(self) -> int:
@@ -90,9 +92,14 @@ def logged_names(rows: Sequence[Row], meaning: str) -> tuple[str, ...]:
     own = tuple(name for name in MEANINGS.get(meaning, (meaning,)) if any(is_number(row.get(name)) for row in rows))
     if own or meaning not in _FALLBACKS:
         return own
-    candidates = dict.fromkeys(name for row in rows for name in row if _FALLBACKS[meaning].fullmatch(name))
+    candidates = dict.fromkeys(name for row in rows for name in row if stands_for(name, meaning))
     fractions = (name for name in candidates if all(0 <= row[name] <= 1 for row in rows if is_number(row.get(name))))
     return tuple(fractions)[:1]
+
+
+def stands_for(name: str, meaning: str) -> bool:
+    """Is it a reward that is called like `meaning`?"""
+    return meaning in _FALLBACKS and _FALLBACKS[meaning].fullmatch(name) is not None
 
 
 def phases(rows: Sequence[Row]) -> list[str]:
@@ -120,7 +127,7 @@ def load_run(path: Path | str) -> Run:
     """A run from its folder or from one of the files that a run leaves."""
     source = metrics_file(Path(path))
     notes: list[str] = []
-    folder = source.parent
+    folder = _run_of(source)
     rows = training_rows(read_rows(source, notes), notes)
     if not rows:
         raise DataError(f"{source} has no row of training metrics with a step yet. Wait for the run's first log.")
@@ -139,7 +146,21 @@ def load_run(path: Path | str) -> Run:
         rows=rows,
         after={k: float(v) for k, v in after.items() if is_number(v)} if isinstance(after, dict) else {},
         notes=notes,
+        entropy_threshold=_threshold_in(folder / GROUPS_FILE) if source.name == METRICS_FILE else None,
     )
+
+
+def _run_of(source: Path) -> Path:
+    """The folder of the run that a file of metrics belongs to; a TRL run has it in a checkpoint."""
+    folder = source.parent
+    return folder.resolve().parent if re.fullmatch(r"checkpoint-\d+", folder.resolve().name) else folder
+
+
+def _threshold_in(groups: Path) -> float | None:
+    """The entropy threshold that a run of GTPO wrote beside its groups."""
+    first = next(RecordFile(groups).rows(), {}) if groups.is_file() else {}
+    value: Any = first.get("entropy_threshold")
+    return float(value) if is_number(value) else None
 
 
 def metrics_file(path: Path) -> Path:
@@ -187,11 +208,16 @@ def training_rows(rows: Sequence[Row], notes: list[str]) -> list[Row]:
     for row in rows:
         if not is_number(row.get("step")):
             num_without += 1
-        elif not any(name.startswith("eval_") or name == "train_runtime" for name in row):
-            by_step[row["step"]] = row
+        elif is_training_row(row):
+            by_step[row["step"]] = without_summary(row)
     if num_without:
         notes.append(f"{num_without} rows without a step were left out (another schema?)")
     return [by_step[step] for step in sorted(by_step)]
+
+
+def is_training_row(row: Row) -> bool:
+    """Does it tell of training steps, not of an evaluation or of the whole run?"""
+    return bool(without_summary(row)) and not any(name.startswith("eval_") for name in row)
 
 
 def _csv_rows(path: Path) -> list[Row]:

@@ -82,7 +82,8 @@ def curve_svg(curves: Sequence[Curve], colors: dict[str, int]) -> str:
     ks = sorted({point[0] for curve in curves for point in curve.points})
     bounds = [100 * bound for curve in curves for point in curve.points for bound in point[2:]]
     x = Axis(ks[0], max(ks[-1], 2 * ks[0]), LEFT, WIDTH - RIGHT, is_log=True)
-    y = Axis(math.floor(min(bounds) / 10) * 10, max(math.ceil(max(bounds) / 10) * 10, 10), HEIGHT - BOTTOM, TOP)
+    low, high = min(math.floor(min(bounds) / 10) * 10, 90), max(math.ceil(max(bounds) / 10) * 10, 10)
+    y = Axis(low, max(high, low + 10), HEIGHT - BOTTOM, TOP)
     parts = [_grid(x, y, "k", ks)]
     for curve in curves:
         color = f"c{colors[curve.run] % NUM_COLORS}"

@@ -72,7 +72,7 @@ def _facts(number: int, completion: CompletionRecord, threshold: float | None) -
     advantage = completion.advantage or 0.0
     kind = "good" if advantage > 1e-5 else "bad" if advantage < -1e-5 else "tied"
     if not completion.valid:
-        kind = "left out: no score"
+        kind = "left out: no score, or masked"
     elif not completion.kept:
         kind = "filtered"
     text = Text(f"#{number} {kind}", style="bold")

@@ -58,7 +58,7 @@ function factsElement(row, parent) {
   const who = make("div", "who", null, facts);
   make("span", "number", `#${row.sample}`, who);
   const direction = sign(row);
-  if (!row.valid) make("span", "out", "left out: no score", who);
+  if (!row.valid) make("span", "out", "left out: no score, or masked", who);
   else if (!row.kept) make("span", "out", "filtered", who);
   else make("span", ["bad", "out", "good"][direction + 1], ["▼ bad", "= tied", "▲ good"][direction + 1], who);
   const values = make("div", "values", null, facts);

@@ -50,8 +50,9 @@ def correctness_reward(
         log_metric("rewards/timeouts", float(counts["timeout"]))
         log_metric("rewards/crashes", float(counts["crash"]))
     right = {row for row, verdict in zip(asked, verdicts, strict=True) if verdict == "right"}
-    if log_metric is not None and texts:
-        log_metric("accuracy", len(right) / len(texts))
+    num_with_gold = sum(gold is not None for gold in answer)
+    if log_metric is not None and num_with_gold:
+        log_metric("accuracy", len(right) / num_with_gold)
     return [None if gold is None else CORRECT * (row in right) for row, gold in enumerate(answer)]
 
 

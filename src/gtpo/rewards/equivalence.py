@@ -23,6 +23,7 @@ _CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
 _BASED = re.compile(r"(?P<digits>-?[0-9A-Za-z.]+)_(?P<base>\d+)")
 _LEADING_ZERO = re.compile(r"[-+]?0\d+")
 _ASSIGNMENT = re.compile(r"[a-zA-Z]\s*=")
+_OPERATION = re.compile(r"[\d)}]\s*(?:\+|-|\*|\\cdot|\\times)\s*[-\d.({\\]")
 _NAME = re.compile(
     r"\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\)"
 )
@@ -38,7 +39,15 @@ def equivalent(answer: str, gold: str) -> bool:
     answer = spell_out(normalise(answer), k_is_letter="k" in gold.lower())
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
+    if _is_left_undone(answer) and read_number(compact(split_unit(gold)[0])):
+        return False
     return _same(answer, gold)
+
+
+def _is_left_undone(answer: str) -> bool:
+    """Is it a sum or product of numbers that nobody worked out? The question itself may be one."""
+    sides = [compact(split_unit(side)[0]) for side in split_top(answer, "=")]
+    return bool(_OPERATION.search(answer)) and not any(map(read_number, sides))
 
 
 def _same(answer: str, gold: str) -> bool:

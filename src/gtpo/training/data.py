@@ -16,8 +16,8 @@ LAB_PROBLEMS = 8192
 
 
 def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[list[Problem], int]:
-    """The problems to train on, and how many were dropped for the length of their prompt."""
-    if options.columns and not is_file_name(options.problems):
+    """The problems to train on, and how many were dropped for the length of their prompt, if a tokenizer can tell."""
+    if options.columns and not any(is_file_name(name) for name in (options.problems, options.held_out) if name):
         raise ConfigError(f"columns={options.columns!r} names the columns of a file, and {options.problems} is none.")
     if options.problems == "lab":
         problems = lab_problems("train", options.max_problems or LAB_PROBLEMS, seed=seed)
@@ -27,10 +27,10 @@ def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[l
             split="train",
             data_dir=options.data_dir,
             limit=options.max_problems,
-            columns=parse_columns(options.columns) if options.columns else None,
+            columns=file_columns(options, options.problems),
         )
     num_dropped = 0
-    if options.max_prompt_tokens is not None:
+    if options.max_prompt_tokens is not None and tokenizer is not None:
         problems, num_dropped = filter_by_length(
             problems, tokenizer, options.max_prompt_tokens, system_prompt(options)
         )
@@ -40,6 +40,11 @@ def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[l
             f"{options.max_prompt_tokens} dropped all {num_dropped}."
         )
     return problems, num_dropped
+
+
+def file_columns(options: RunOptions, name: str) -> dict[str, str] | None:
+    """How the file calls our columns; the sets that are no files have names of their own."""
+    return parse_columns(options.columns) if options.columns and is_file_name(name) else None
 
 
 def held_out_problems(options: RunOptions) -> str | None:

@@ -9,7 +9,14 @@ from transformers import AutoConfig
 from gtpo.errors import ConfigError
 from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import load_problems, to_messages
-from gtpo.training.data import held_out_problems, rl_dataset, system_prompt, training_problems, written_solution
+from gtpo.training.data import (
+    file_columns,
+    held_out_problems,
+    rl_dataset,
+    system_prompt,
+    training_problems,
+    written_solution,
+)
 from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
 from gtpo.training.plan import Plan
 from gtpo.training.rewards import find_reward
@@ -34,11 +41,12 @@ def describe(plan: Plan) -> str:
     problems, num_dropped = training_problems(options, tokenizer, config.seed)
     held_out = held_out_problems(options)
     if held_out is not None:
-        load_problems(held_out, data_dir=options.data_dir, limit=3)
+        load_problems(held_out, data_dir=options.data_dir, limit=3, columns=file_columns(options, held_out))
+    dropped = "lengths not known yet" if tokenizer is None else f"{num_dropped} dropped for their length"
     lines = [
         f"method      {options.method}",
         f"model       {options.model}{_size(model, plan)}",
-        f"problems    {options.problems}: {len(problems)} to train on, {num_dropped} dropped for their length",
+        f"problems    {options.problems}: {len(problems)} to train on, {dropped}",
         f"held out    {held_out or 'nothing'}",
         f"steps       {_num_steps(config, len(problems), options.method)}",
         f"written to  {config.output_dir}",
@@ -84,13 +92,13 @@ def _num_steps(config: Any, num_problems: int, method: str) -> str:
     if config.max_steps > 0:
         return str(config.max_steps)
     batch = config.per_device_train_batch_size * config.gradient_accumulation_steps * config.world_size
-    per_step = batch if method == "sft" else max(1, batch // config.num_generations)
+    per_step = batch if method == "sft" else batch / config.num_generations
     steps = num_problems * config.num_train_epochs * getattr(config, "num_iterations", 1) / per_step
     return f"about {int(steps)} ({config.num_train_epochs:g} epochs)"
 
 
 def _size(model: str, plan: Plan) -> str:
-    """A rough estimate: weights, and for what is trained gradients and two moments of Adam, in the training dtype."""
+    """A rough estimate: weights, and for what is trained gradients and two moments of Adam, in float32."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         settings: Any = AutoConfig.from_pretrained(model)
         hidden, layers = settings.hidden_size, settings.num_hidden_layers

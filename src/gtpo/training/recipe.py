@@ -85,13 +85,12 @@ def _layers(path: Path, seen: tuple[Path, ...]) -> list[tuple[dict[str, Any], st
         raise ConfigError(f"Recipe {path} is not valid YAML: {error}") from error
     layer = _mapping(content if content is not None else {}, str(path))
     layers = [(layer, str(path))]
-    base = layer.get("base") or []
-    names = [base] if isinstance(base, str) else base
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{path}: base must be a file or a list of files, got {base!r}.")
-    for name in names:
-        layers += _layers(path.parent / name, (*seen, path.resolve()))
-    return layers
+    base = layer.get("base")
+    if base is None:
+        return layers
+    if not isinstance(base, str):
+        raise ConfigError(f"{path}: base must be the name of a file, got {base!r}.")
+    return layers + _layers(path.parent / base, (*seen, path.resolve()))
 
 
 def _mapping(content: Any, origin: str) -> dict[str, Any]:

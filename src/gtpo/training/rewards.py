@@ -1,10 +1,12 @@
 """Rewards by name, and a guard around each: a broken reward stops the run with one clear sentence."""
 
+import contextlib
 import functools
 import importlib
+import inspect
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from gtpo.errors import ConfigError, DataError
@@ -38,25 +40,43 @@ def find_reward(name: str) -> Reward:
 def guarded(reward: Reward) -> Reward:
     """The reward; where it raises, or returns anything but one number or None a completion, a DataError says so."""
 
+    name = getattr(reward, "__name__", repr(reward))
+
     @functools.wraps(reward)
     def checked(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
-        name = getattr(reward, "__name__", repr(reward))
-        try:
+        with _told(name):
             scores = list(reward(*args, completions=completions, **columns))
-        except DataError:
-            raise
-        except Exception as error:
-            raise DataError(
-                f"Reward {name} raised {type(error).__name__}: {error}. The run stopped; mend the reward and resume."
-            ) from error
-        if len(scores) != len(completions):
-            raise DataError(f"Reward {name} returned {len(scores)} scores for {len(completions)} completions.")
-        for row, score in enumerate(scores):
-            if score is not None and not (isinstance(score, numbers.Real) and math.isfinite(score)):
-                raise DataError(
-                    f"Reward {name} returned {score!r} for completion {row}. Return a finite number, or None where "
-                    "it cannot score."
-                )
-        return scores
+        return _scores(name, scores, len(completions))
 
-    return checked
+    @functools.wraps(reward)
+    async def checked_later(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
+        with _told(name):
+            scores = list(await reward(*args, completions=completions, **columns))
+        return _scores(name, scores, len(completions))
+
+    return checked_later if inspect.iscoroutinefunction(reward) else checked
+
+
+@contextlib.contextmanager
+def _told(name: str) -> Generator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"Reward {name} raised {type(error).__name__}: {error}. The run stopped; mend the reward, then resume, or "
+            "start again if there is no checkpoint."
+        ) from error
+
+
+def _scores(name: str, scores: list[Any], num_completions: int) -> list[float | None]:
+    if len(scores) != num_completions:
+        raise DataError(f"Reward {name} returned {len(scores)} scores for {num_completions} completions.")
+    for row, score in enumerate(scores):
+        if score is not None and not (isinstance(score, numbers.Real) and math.isfinite(score)):
+            raise DataError(
+                f"Reward {name} returned {score!r} for completion {row}. Return a finite number, or None where "
+                "it cannot score."
+            )
+    return scores

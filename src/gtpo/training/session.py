@@ -25,7 +25,14 @@ from gtpo.integrations.trl.checkpoints import (
 )
 from gtpo.integrations.trl.health import watch_health
 from gtpo.integrations.trl.recording import MetricsRecorder
-from gtpo.training.data import held_out_problems, rl_dataset, sft_dataset, system_prompt, training_problems
+from gtpo.training.data import (
+    file_columns,
+    held_out_problems,
+    rl_dataset,
+    sft_dataset,
+    system_prompt,
+    training_problems,
+)
 from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
 from gtpo.training.plan import Plan
 from gtpo.training.rewards import find_reward
@@ -133,10 +140,15 @@ def _train(plan: Plan, run: RunFolder, model: str, callbacks: Sequence[TrainerCa
         return False
     trainer.save_model(str(run.model))
     del trainer
+    _free_memory()
+    return True
+
+
+def _free_memory() -> None:
+    """What a model held goes back to the card: vLLM takes its share of what is free."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return True
 
 
 def held_out(plan: Plan, model: str, run: RunFolder, when: str, progress: Any) -> dict[str, Any] | None:
@@ -154,7 +166,9 @@ def held_out(plan: Plan, model: str, run: RunFolder, when: str, progress: Any) -
     found = evaluate(
         [model], [problems], settings, run.held_out / when,
         data_dir=options.data_dir, limit=options.held_out_problems, progress=progress,
+        columns=file_columns(options, problems),
     )  # fmt: skip
+    _free_memory()
     estimates = found.measurements[0].estimates
     numbers = {"accuracy": "pass@1", "format": "format_rate", "entropy": "mean_entropy"}
     return {

@@ -111,9 +111,11 @@ def test_only_real_tokens_of_rows_with_weight_are_computed(model, tmp_path):
     assert widths == sorted(widths, reverse=True)  # what does not fit into memory does not fit at once
 
 
-def test_the_logged_entropy_is_that_of_all_completions_also_of_those_left_out(model, tmp_path):
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_the_logged_entropy_is_that_of_all_completions_also_of_those_left_out(accumulation, model, tmp_path):
     """The filter leaves out those of high entropy: without them the entropy could not be seen to rise."""
-    options = {"per_device_train_batch_size": 24, "gradient_accumulation_steps": 1}
+    options = {"per_device_train_batch_size": 24, "gradient_accumulation_steps": accumulation}
+    options["steps_per_generation"] = 1
     plain, trimmed = (run(model, tmp_path, trim_batches=trims, **options) for trims in (False, True))
     assert sum(rows for rows, _ in trimmed.update) < sum(rows for rows, _ in plain.update)
     logged = [[entry["entropy"] for entry in t.state.log_history if "entropy" in entry] for t in (trimmed, plain)]

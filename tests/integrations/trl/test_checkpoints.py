@@ -100,6 +100,23 @@ def test_a_run_that_had_made_its_last_step_makes_no_other(resume, tiny_model, tm
         assert mine.equal(other)
 
 
+def test_a_run_that_is_asked_for_more_epochs_goes_on(tiny_model, tmp_path):
+    options = settings(tmp_path, max_steps=-1, num_train_epochs=1, save_strategy="epoch", trainer=GTPOTrainer)
+    num_steps = train(tiny_model, **options).state.global_step
+    longer = train(tiny_model, **{**options, "num_train_epochs": 3}, resume_from_checkpoint=True)
+    assert longer.state.global_step == 3 * num_steps
+
+
+def test_a_trainer_that_resumed_begins_anew_in_the_first_order(tiny_model, tmp_path):
+    options = settings(tmp_path, max_steps=-1, num_train_epochs=2, save_strategy="epoch", trainer=GTPOTrainer)
+    resumed = train(tiny_model, **options, resume_from_checkpoint=None)
+    first_order = list(resumed._get_train_sampler())
+    resumed.train(resume_from_checkpoint=str(next(tmp_path.glob("checkpoint-*"))))
+    resumed.args.max_steps = 1
+    resumed.train()
+    assert list(resumed._get_train_sampler()) == first_order
+
+
 def test_another_number_of_processes_is_refused(tiny_model, tmp_path):
     options = settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer)
     train(tiny_model, **{**options, "max_steps": 2})

@@ -69,6 +69,7 @@ class Loop:
         checkpoint = self.folder / f"checkpoint-{self.state.global_step}"
         checkpoint.mkdir()
         (checkpoint / "weights").write_text(str(self.state.global_step))
+        self.state.save_to_json(str(checkpoint / "trainer_state.json"))
         self.callback.on_save(self.arguments, self.state, self.control)
         return checkpoint
 
@@ -106,6 +107,22 @@ def test_a_resumed_run_remembers_the_best_it_was(tmp_path, caplog):
     after.state.log_history = before.state.log_history
     after.callback.on_train_begin(after.arguments, after.state, after.control)
     assert [after.log(format=0.1)["health/level"] for _ in range(5)][-1] == 2.0
+
+
+def test_a_resumed_run_keeps_the_healthy_checkpoint_it_had(tmp_path, caplog):
+    before = Loop(HealthCallback(), tmp_path)
+    for _ in range(10):
+        before.log(format=0.9)
+    before.save()
+    after = Loop(HealthCallback("stop"), tmp_path)
+    after.state.log_history, after.state.global_step = before.state.log_history, 10
+    after.callback.on_train_begin(after.arguments, after.state, after.control)
+    assert after.callback.kept == (0, 10)
+    for _ in range(4):
+        after.log(format=0.7)
+    assert after.callback.verdict.level == 1
+    after.save()
+    assert (tmp_path / "last-healthy" / "weights").read_text() == "10"
 
 
 def test_evaluation_rows_are_not_judged(tmp_path):

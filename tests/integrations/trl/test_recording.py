@@ -28,6 +28,14 @@ def test_metrics_and_groups_are_written_and_read_back(tiny_model, tmp_path):
             assert c.rewards == {"parity_reward": float(sum(c.token_ids) % 2)}
 
 
+def test_steps_after_the_last_log_are_not_lost(tiny_model, tmp_path):
+    train(tiny_model, **settings(tmp_path, max_steps=5, logging_steps=3, trainer=GTPOTrainer))
+    metrics = read_metrics(tmp_path)
+    assert [row["step"] for row in metrics] == [3, 5]
+    assert "gtpo/frac_kept" in metrics[1]
+    assert not any(name.startswith("train_") for name in metrics[1])
+
+
 @pytest.mark.parametrize(
     ("options", "steps"),
     [

@@ -54,13 +54,19 @@ class CompleteCheckpoints(_Parent):
                     f"{self.args.output_dir} holds no complete checkpoint to resume from. Train without "
                     "resume_from_checkpoint, or name the folder of a checkpoint."
                 )
+        self._finished_epochs = 0
         if resume_from_checkpoint:
             state = json.loads((Path(resume_from_checkpoint) / "trainer_state.json").read_text())
             self._finished_epochs = int(state["epoch"])
-            last_step = self.args.max_steps if self.args.max_steps > 0 else state["max_steps"]
-            if state["global_step"] >= last_step and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            if self._is_finished(state) and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
                 return self._finish(str(resume_from_checkpoint))
         return super().train(resume_from_checkpoint or None, *args, **kwargs)
+
+    def _is_finished(self, state: dict[str, Any]) -> bool:
+        """Was the last step made, by what the trainer is asked for now?"""
+        if self.args.max_steps > 0:
+            return state["global_step"] >= self.args.max_steps
+        return state["global_step"] >= state["max_steps"] and state["epoch"] >= self.args.num_train_epochs
 
     def _finish(self, checkpoint: str) -> TrainOutput:
         """Take over a checkpoint of the last step. transformers would make one step more."""

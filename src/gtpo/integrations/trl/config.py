@@ -1,4 +1,4 @@
-"""GTPOConfig: GRPOConfig with the method's knobs, three other defaults, and refusals.
+"""GTPOConfig: GRPOConfig with the method's knobs, four other defaults, and refusals.
 
 Whatever TRL offers and GTPO cannot honour is refused here, with the reason and the way out; nothing is ignored.
 """
@@ -60,6 +60,7 @@ class GTPOConfig(GRPOConfig):
 
     loss_type: str = _knob("grpo", "The formula's: mean over a completion's tokens, then over completions.")
     scale_rewards: str = _knob("none", "GTPO's advantage is the reward minus the group's mean, not scaled.")
+    logging_steps: float = _knob(1, "A step takes seconds to minutes, and the verdict on health needs its rows.")
     beta: float = _knob(0.0, "KL coefficient. GTPO needs no reference model; above 0 TRL loads one.")
 
     conflict_edges: str = _knob("both", "Runs of conflict tokens that count: both, prefix, suffix or none.")
@@ -105,7 +106,8 @@ class GTPOConfig(GRPOConfig):
     @property
     def is_on_policy(self) -> bool:
         """Every optimizer step trains on completions of the policy that it starts from."""
-        return self.num_iterations == 1 and self.steps_per_generation == self.gradient_accumulation_steps
+        steps_per_generation = self.steps_per_generation or self.gradient_accumulation_steps
+        return self.num_iterations == 1 and self.gradient_accumulation_steps % steps_per_generation == 0
 
     def _refuse_what_does_not_fit(self) -> None:
         _refuse(

@@ -1,5 +1,6 @@
 """HealthCallback: a verdict on the run at every logging step, in the logs, and if wanted the brake."""
 
+import json
 import logging
 import os
 import shutil
@@ -10,6 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from gtpo.errors import require_choice
 from gtpo.reports.health import Health, Verdict
+from gtpo.reports.runs import is_training_row
 
 KEPT_FOLDER = "last-healthy"
 logger = logging.getLogger(__name__)
@@ -48,8 +50,9 @@ class HealthCallback(TrainerCallback):
         if self.entropy_threshold is None:
             self.entropy_threshold = getattr(args, "entropy_threshold", None)
         self._start()
+        self.kept = _kept_in(Path(str(args.output_dir)) / KEPT_FOLDER) if state.global_step else None
         for row in state.log_history:
-            if _is_training_row(row):
+            if is_training_row(row):
                 self.verdict = self.health.add(row)
                 self.told |= {(finding.kind, finding.level) for finding in self.verdict.findings}
 
@@ -61,7 +64,7 @@ class HealthCallback(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        if logs is None or not _is_training_row(logs):
+        if logs is None or not is_training_row(logs):
             return
         self.verdict = self.health.add({"step": state.global_step, **logs})
         logs["health/level"] = float(self.verdict.level)
@@ -102,8 +105,14 @@ def watch_health(trainer: Any, on_collapse: str = "warn") -> HealthCallback:
     return callback
 
 
-def _is_training_row(logs: dict[str, Any]) -> bool:
-    return "train_runtime" not in logs and not any(name.startswith("eval_") for name in logs)
+def _kept_in(folder: Path) -> tuple[int, int] | None:
+    """Level and step of the checkpoint that an earlier part of the run has kept."""
+    try:
+        state = json.loads((folder / "trainer_state.json").read_text())
+        levels = [row["health/level"] for row in state["log_history"] if "health/level" in row]
+        return int(levels[-1]) if levels else 0, int(state["global_step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _link_tree(source: Path, target: Path) -> None:

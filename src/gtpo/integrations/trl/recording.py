@@ -9,7 +9,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from gtpo.core.shaping import ShapedAdvantages
 from gtpo.integrations.trl.gathering import Rows
-from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, RecordFile
+from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, RecordFile, without_summary
 
 
 class MetricsRecorder(TrainerCallback):
@@ -43,10 +43,11 @@ class MetricsRecorder(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        if logs is None or "train_runtime" in logs or not state.is_world_process_zero:
+        metrics = without_summary(logs or {})
+        if not metrics or not state.is_world_process_zero:
             return
         seconds = round(self.earlier_seconds + time.monotonic() - self.start, 3)
-        row = {"step": state.global_step, "seconds": seconds, **logs}
+        row = {"step": state.global_step, "seconds": seconds, **metrics}
         RecordFile(Path(str(args.output_dir)) / METRICS_FILE).append(row)
 
 
