@@ -9,7 +9,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "gtpo"
 LAYERS = [
     {"errors", "paper"},
-    {"core", "records", "statistics", "problems", "rewards", "lab"},
+    {"core", "locks", "records", "statistics", "problems", "rewards", "lab"},
     {"integrations", "evaluation", "reports"},
     {"training"},
     {"cli"},

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 import yaml
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from gtpo.cli.main import main
@@ -227,6 +229,10 @@ def broken_reward(completions, **columns):
     raise RuntimeError("my reward is broken")
 
 
+def hostile_reward(completions, **columns):
+    raise ValueError("cannot parse \x1b[2J")
+
+
 def wordy_reward(completions, **columns):
     return ["much"] * len(completions)
 
@@ -253,6 +259,11 @@ WRONG = {
     "a dry run into a file": (["--output_dir", __file__, "--dry-run"], "is a file. Choose another --output_dir"),
     "a folder that the system refuses": (["--output_dir", "/proc/run"], "/proc/run: "),
     "a missing recipe": (["nowhere.yaml"], "nowhere.yaml cannot be read"),
+    "fewer problems than a step asks": (
+        ["--max_problems", "1"],
+        "lab has 1 problems, and one generation batch asks 2",
+    ),
+    "a reward that raises hostile text": (["--rewards", "cli.test_train:hostile_reward"], "cannot parse �[2J"),
 }
 
 
@@ -263,7 +274,9 @@ def test_bad_input_gets_one_line_and_a_nonzero_exit(arguments, message, tmp_path
     evaluations = []
     if "--use_vllm" in arguments:
         monkeypatch.setattr("gtpo.training.session.evaluate", lambda *_, **__: evaluations.append(1))
-    assert main(["train", *arguments, *([] if "--resume" in arguments else ["--max_steps", "1", *SMALL])]) == 2
+    small = [] if "--resume" in arguments else ["--max_steps", "1", *SMALL]
+    words = [*small, *arguments] if arguments[0].startswith("-") else [*arguments, *small]  # the last option counts
+    assert main(["train", *words]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ")
     assert message in error
@@ -278,14 +291,26 @@ def test_a_closed_folder_is_said_before_anything_is_made(tmp_path, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_is_said_plainly(tmp_path, monkeypatch, capsys):
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
+FULL = {
+    "the system's": (OSError(28, "No space left on device"), 10**12),
+    "safetensors'": (
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        10**12,
+    ),
+    "torch's": (RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 5177920 vs 5177808"), 0),
+}
 
+
+@pytest.mark.parametrize(("error", "room"), FULL.values(), ids=FULL.keys())
+def test_a_full_disk_is_said_plainly(error, room, tmp_path, monkeypatch, capsys):
+    def full(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr("shutil.disk_usage", lambda path: types.SimpleNamespace(free=room))
     monkeypatch.setattr("gtpo.integrations.trl.checkpoints.ExactResume._save_progress", full)
     run = tmp_path / "run"
     assert main(["train", "--output_dir", str(run), "--max_steps", "2", "--save_steps", "1", *SMALL]) == 2
-    assert "No space left on the disk" in capsys.readouterr().err
+    assert f"No space left on the disk of {run}. Make room, then go on: gtpo train --resume" in capsys.readouterr().err
     assert (run / "config.yaml").is_file()
 
 

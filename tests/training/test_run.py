@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import math
+import sys
 
 import pytest
 
@@ -42,6 +43,12 @@ BROKEN = {
     "too few": (lambda completions, **k: [1.0], "returned 1 scores for 2 completions"),
     "nan": (lambda completions, **k: [1.0, math.nan], "returned nan for completion 1"),
     "infinite": (lambda completions, **k: [math.inf, 1.0], "returned inf for completion 0"),
+    "too large for float32": (lambda completions, **k: [1.0, 1e39], r"returned 1e\+39 for completion 1"),
+    "an integer beyond floats": (
+        lambda completions, **k: [10**5000, 1.0],
+        "returned an enormous integer for completion 0",
+    ),
+    "exits": (lambda completions, **k: sys.exit(0), "raised SystemExit: 0"),
 }
 
 
@@ -81,6 +88,33 @@ def test_rewards_are_found_by_name_and_by_path(tmp_path, monkeypatch):
     }.items():
         with pytest.raises(ConfigError, match=message):
             find_reward(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("def f(:", "SyntaxError"), ("1 / 0", "ZeroDivisionError"), ("import sys; sys.exit(3)", "SystemExit: 3")],
+)
+def test_a_module_that_cannot_be_imported_is_said(text, message, tmp_path, monkeypatch):
+    (tmp_path / "broken_rewards.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=rf"Reward 'broken_rewards:f' cannot be imported: {message}"):
+        find_reward("broken_rewards:f")
+
+
+def test_a_module_in_the_current_folder_is_found(tmp_path, monkeypatch):
+    (tmp_path / "beside.py").write_text("def zero(completions, **k): return [0.0] * len(completions)")
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path])
+    monkeypatch.chdir(tmp_path)
+    assert find_reward("beside:zero")(completions=["x"]) == [0.0]
+
+
+def test_a_folder_that_is_trained_in_is_not_taken_twice(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {}, {})
+    with run.only_trainer(), pytest.raises(ConfigError, match="Another process is training in"), run.only_trainer():
+        pass
+    with run.only_trainer():  # given back
+        pass
+    assert not (tmp_path / "run" / "lock").exists()
 
 
 def test_models_that_are_not_there_are_named(tmp_path):

@@ -13,6 +13,7 @@ from gtpo.cli import eval as eval_command
 from gtpo.cli import inspect as inspect_command
 from gtpo.cli import train as train_command
 from gtpo.errors import GTPOError
+from gtpo.evaluation.layout import printable
 
 COMMANDS = (train_command, eval_command, inspect_command, report, compare, health)
 """Each has `add_parser(subparsers)`, which returns its parser, and `run(args)`, which returns the exit code."""
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except GTPOError as error:
         if args.traceback:
             raise
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"error: {printable(' '.join(str(error).split()))}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted" + getattr(args, "when_interrupted", "") + "\n")

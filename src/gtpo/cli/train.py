@@ -1,10 +1,12 @@
 """`gtpo train`: train a model by a recipe, or the lab without one."""
 
 import argparse
+import contextlib
 import dataclasses
 import errno
 import gc
 import logging
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 _EPILOG = """\
 examples:
-  gtpo train                                   the lab: a tiny model, two to three minutes on two CPU cores
+  gtpo train                                   the lab: a tiny model, about two minutes on two idle CPU cores
   gtpo train --method grpo                     the same with plain GRPO
   gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --learning_rate 1e-6 --num_generations 16
   gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --dry-run
@@ -127,12 +129,12 @@ def _resume(path: Path) -> int:
 
 
 def _train(plan: Any, run_folder: Any) -> int:
+    from safetensors import SafetensorError
+
     from gtpo.cli.progress import ProgressBar
     from gtpo.cli.training_view import TrainingView, closing_table, opening
-    from gtpo.integrations.trl.checkpoints import last_complete_checkpoint
     from gtpo.training.session import train
 
-    path = run_folder.path
     is_main = plan.config.process_index == 0
     if is_main:
         sys.stderr.write(opening(plan, run_folder))
@@ -142,15 +144,16 @@ def _train(plan: Any, run_folder: Any) -> int:
     logging.getLogger("gtpo.cli").setLevel(logging.INFO)
     if is_main:
         logger.info("\n%s", opening(plan, run_folder))
-    resume = f"gtpo train --resume {path}"
+    resume = f"gtpo train --resume {run_folder.path}"
+    alone = run_folder.only_trainer() if is_main else contextlib.nullcontext()
     try:
-        with ProgressBar() as bar, TrainingView() as view:
+        with alone, ProgressBar() as bar, TrainingView() as view:
             is_finished = train(plan, run_folder, [view], bar)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
+    except (OSError, RuntimeError, SafetensorError) as error:
+        if not _is_about_room(error, run_folder.path):
             raise
-        remedy = f"go on: {resume}" if last_complete_checkpoint(path) else "give the command again"
-        raise DataError(f"No space left on the disk of {path}. Make room, then {remedy}") from error
+        remedy = f"go on: {resume}" if run_folder.has_begun() else "give the command again"
+        raise DataError(f"No space left on the disk of {run_folder.path}. Make room, then {remedy}") from error
     except KeyboardInterrupt:
         is_finished = False
     finally:
@@ -163,6 +166,13 @@ def _train(plan: Any, run_folder: Any) -> int:
     if is_main:
         sys.stdout.write(closing_table(run_folder))
     return 0
+
+
+def _is_about_room(error: Exception, path: Path) -> bool:
+    """Is the disk full? Each library has its own error for it, and torch's does not say so."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOSPC
+    return "No space left" in str(error) or shutil.disk_usage(path).free < 2**20
 
 
 def _leave_other_processes() -> None:

@@ -6,15 +6,15 @@ so that an evaluation can be broken off and taken up again, and its metrics reco
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import logging
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gtpo.errors import ConfigError, DataError
+from gtpo.locks import only_process
 
 FORMAT = 1
 logger = logging.getLogger(__name__)
@@ -126,34 +126,13 @@ def append_samples(path: Path, samples: Sequence[Sample]) -> None:
         ) from error
 
 
-@contextlib.contextmanager
-def only_writer(path: Path) -> Generator[None]:
-    """Refuse a second process that would sample into the same file. One that was killed holds nothing."""
+def only_writer(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Refuse a second process that would sample into the same file."""
     writable_folder(path.parent)
-    beside = path.with_suffix(".lock")
-    with beside.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(
-                f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out."
-            ) from error
-        except OSError:
-            logger.warning("%s: this file system has no locks; make sure that no other evaluation writes here", path)
-        if not _is_still_there(beside, lock):
-            raise ConfigError(f"Another evaluation has just written {path}. Give the command again.")
-        try:
-            yield
-        finally:
-            beside.unlink(missing_ok=True)
-
-
-def _is_still_there(path: Path, file: Any) -> bool:
-    """Is the open file the one of that name? Another process may have removed it in the meantime."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
+    return only_process(
+        path.with_suffix(".lock"),
+        f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out.",
+    )
 
 
 def writable_folder(path: Path) -> None:

@@ -42,6 +42,19 @@ def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[l
     return problems, num_dropped
 
 
+def require_enough(problems: list[Problem], config: Any, options: RunOptions) -> None:
+    """Refuse fewer problems than one generation batch asks: TRL would make not a single step of them."""
+    if options.method == "sft":
+        return
+    needed = config.generation_batch_size // config.num_generations
+    if len(problems) < needed:
+        raise DataError(
+            f"{options.problems} has {len(problems)} problems, and one generation batch asks {needed} "
+            f"({config.generation_batch_size} completions, {config.num_generations} of each). Give more "
+            "problems, or lower per_device_train_batch_size or gradient_accumulation_steps."
+        )
+
+
 def file_columns(options: RunOptions, name: str) -> dict[str, str] | None:
     """How the file calls our columns; the sets that are no files have names of their own."""
     return parse_columns(options.columns) if options.columns and is_file_name(name) else None

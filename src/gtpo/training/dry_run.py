@@ -12,6 +12,7 @@ from gtpo.problems import load_problems, to_messages
 from gtpo.training.data import (
     file_columns,
     held_out_problems,
+    require_enough,
     rl_dataset,
     system_prompt,
     training_problems,
@@ -39,6 +40,7 @@ def describe(plan: Plan) -> str:
     require_room(plan, None if tokenizer is None else model)
     trainer_arguments(plan.model_config, config)
     problems, num_dropped = training_problems(options, tokenizer, config.seed)
+    require_enough(problems, config, options)
     held_out = held_out_problems(options)
     if held_out is not None:
         load_problems(held_out, data_dir=options.data_dir, limit=3, columns=file_columns(options, held_out))

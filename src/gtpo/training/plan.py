@@ -13,11 +13,31 @@ from gtpo.errors import ConfigError
 from gtpo.training.options import NAMES, RunOptions, read_options
 from gtpo.training.parser import parse
 from gtpo.training.recipe import COMMAND_LINE, Setting, Settings, load_recipe
+from gtpo.training.rewards import find_reward
 
 LAB_RECIPE = Path(__file__).with_name("lab.yaml")
 DEFAULTS = {"report_to": "none", "logging_steps": 1, "disable_tqdm": True}
 GRPO_DEFAULTS = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0}
 """GRPO beside GTPO differs from it in GTPO alone, unless the recipe says otherwise."""
+
+
+_WHOLE = (1, 1e9, "a whole number from 1")
+_SHARE = (0, 1 - 1e-9, "at least 0 and below 1")
+_SIZE = (0, 1e6, "a finite number, at least 0")
+BOUNDS: dict[str, tuple[float, float, str]] = {
+    **dict.fromkeys(
+        (
+            "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "num_iterations",
+            "steps_per_generation", "max_completion_length",
+        ),
+        _WHOLE,
+    ),
+    **dict.fromkeys(("adam_beta1", "adam_beta2"), _SHARE),
+    **dict.fromkeys(("learning_rate", "beta", "max_grad_norm", "weight_decay", "dataloader_num_workers"), _SIZE),
+    "temperature": (1e-6, 1e6, "a finite number above 0"),
+    "num_train_epochs": (1e-6, 1e9, "above 0"),
+}  # fmt: skip
+"""By option: the least and the greatest value, and how to say it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +61,10 @@ def plan_from(settings: Settings) -> Plan:
     theirs = {name: setting for name, setting in settings.items() if name not in NAMES}
     for name, value in _defaults(options, theirs).items():
         theirs.setdefault(name, Setting(value, "default"))
+    _require_in_bounds(theirs)
+    if options.method != "sft":
+        for name in options.rewards:
+            find_reward(name)
     config, model_config = parse(options.method, theirs)
     resolved = {name: setting.value for name, setting in {**settings, **theirs}.items()}
     return Plan(options, config, model_config, {"method": options.method, **resolved})
@@ -62,6 +86,20 @@ def _refuse_ignored(options: RunOptions, settings: Settings) -> None:
             raise ConfigError(f"{settings[idle[0]].origin}: {idle[0]} does nothing without {switch}: true.")
     if options.method == "sft" and options.on_collapse == "stop":
         raise ConfigError("on_collapse=stop is for gtpo and grpo: nothing in an SFT run tells of a collapse.")
+
+
+def _require_in_bounds(settings: Settings) -> None:
+    """Numbers that TRL and transformers take, and fail on in the middle of a step or train nothing with."""
+    for name, (low, high, words) in BOUNDS.items():
+        value = settings[name].value if name in settings else None
+        if value is None or isinstance(value, bool):
+            continue
+        try:
+            is_right = low <= float(value) <= high
+        except (TypeError, ValueError):
+            is_right = not isinstance(value, list | dict)  # words are the parser's matter
+        if not is_right:
+            raise ConfigError(f"{settings[name].origin}: {name} must be {words}, got {value!r}.")
 
 
 def _is_true(settings: Settings, name: str) -> bool:

@@ -71,12 +71,23 @@ def parse_overrides(arguments: list[str]) -> Settings:
     return {name: Setting(value, COMMAND_LINE) for name, value in values.items()}
 
 
+class _Loader(yaml.SafeLoader):
+    """Safe, and without YAML's habit of taking the last of two equal keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{key} stands there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def _layers(path: Path, seen: tuple[Path, ...]) -> list[tuple[dict[str, Any], str]]:
     """The recipe and what it rests on, the recipe itself first."""
     if path.resolve() in seen:
         raise ConfigError(f"{path} rests on itself: follow its `base` entries and break the circle.")
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.load(path.read_text(), _Loader)
     except OSError as error:
         raise ConfigError(f"Recipe {path} cannot be read: {error.strerror}. Check the path.") from error
     except UnicodeDecodeError as error:
@@ -94,6 +105,9 @@ def _layers(path: Path, seen: tuple[Path, ...]) -> list[tuple[dict[str, Any], st
 
 
 def _mapping(content: Any, origin: str) -> dict[str, Any]:
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+    if not isinstance(content, dict):
         raise ConfigError(f"{origin} must be a mapping of option: value, got {type(content).__name__}.")
+    for key in content:
+        if not isinstance(key, str):
+            raise ConfigError(f"{origin}: {key!r} is no option: YAML reads it as {type(key).__name__}. Quote it.")
     return dict(content)

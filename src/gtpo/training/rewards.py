@@ -4,15 +4,19 @@ import contextlib
 import functools
 import importlib
 import inspect
-import math
 import numbers
+import os
+import sys
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, cast
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.rewards import correctness_reward, format_reward, paper_reward
 
 Reward = Callable[..., Any]
+
+LARGEST = 1e18
+"""Beyond it float32, in which TRL reckons, overflows where rewards are squared; NaN and infinity are beyond it too."""
 
 NAMED: dict[str, Reward] = {"paper": paper_reward, "format": format_reward, "correctness": correctness_reward}
 
@@ -26,11 +30,14 @@ def find_reward(name: str) -> Reward:
         raise ConfigError(
             f"There is no reward {name!r}. Ours are {', '.join(NAMED)}; give your own as package.module:function."
         )
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # as `python -m` has it: a module beside the recipe is found
     try:
         found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # a module of somebody else's may do anything
         raise ConfigError(
-            f"Reward {name!r} cannot be imported: {error}. Is the module on the Python path, and the name right?"
+            f"Reward {name!r} cannot be imported: {type(error).__name__}: {error}. Is the module in this folder or on "
+            "the Python path, and the name right?"
         ) from error
     if not callable(found):
         raise ConfigError(f"Reward {name!r} is a {type(found).__name__}, not a function.")
@@ -63,7 +70,7 @@ def _told(name: str) -> Generator[None]:
         yield
     except DataError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit(0) would end the run as if it had finished
         raise DataError(
             f"Reward {name} raised {type(error).__name__}: {error}. The run stopped; mend the reward, then resume, or "
             "start again if there is no checkpoint."
@@ -74,9 +81,17 @@ def _scores(name: str, scores: list[Any], num_completions: int) -> list[float | 
     if len(scores) != num_completions:
         raise DataError(f"Reward {name} returned {len(scores)} scores for {num_completions} completions.")
     for row, score in enumerate(scores):
-        if score is not None and not (isinstance(score, numbers.Real) and math.isfinite(score)):
+        if score is not None and not (isinstance(score, numbers.Real) and -LARGEST <= cast("Any", score) <= LARGEST):
             raise DataError(
-                f"Reward {name} returned {score!r} for completion {row}. Return a finite number, or None where "
-                "it cannot score."
+                f"Reward {name} returned {_short(score)} for completion {row}. Return a number (at most 1e18 in "
+                "size), or None where it cannot score."
             )
     return scores
+
+
+def _short(score: object) -> str:
+    try:
+        text = repr(score)
+    except ValueError:  # Python writes no integers of more than some thousand digits
+        text = "an enormous integer"
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -8,9 +8,11 @@ checkpoint-N/   complete ones hold a file `complete`
 held_out/       samples of the evaluations before and after
 model/          the final model
 train.log       what was said
+lock            only while a process trains here
 summary.json    before, after, seconds
 """
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -23,6 +25,7 @@ from typing import Any
 import yaml
 
 from gtpo.errors import ConfigError, DataError
+from gtpo.locks import only_process
 from gtpo.records import GROUPS_FILE, METRICS_FILE
 
 PACKAGES = ("gtpo", "trl", "transformers", "torch", "accelerate", "datasets", "peft", "vllm")
@@ -62,10 +65,19 @@ class RunFolder:
             raise DataError(f"{path} is not a run: it has no config.yaml. Give a folder that `gtpo train` wrote.")
         return run
 
+    def only_trainer(self) -> contextlib.AbstractContextManager[None]:
+        """Refuse a second process that would train in the same folder."""
+        return only_process(
+            self.path / "lock", f"Another process is training in {self.path}. Wait for it, or end it, and try again."
+        )
+
+    def has_begun(self) -> bool:
+        """Has it left anything of a step?"""
+        return any(any(self.path.glob(name)) for name in ("checkpoint-*", METRICS_FILE, GROUPS_FILE))
+
     def discard_if_nothing_was_trained(self) -> None:
         """Remove a run that failed before its first step, so that the mended command finds its folder free."""
-        traces = [*self.path.glob("checkpoint-*"), *self.path.glob(METRICS_FILE), *self.path.glob(GROUPS_FILE)]
-        if not traces:
+        if not self.has_begun():
             shutil.rmtree(self.path, ignore_errors=True)
 
     @property
@@ -73,11 +85,15 @@ class RunFolder:
         return self.path / "config.yaml"
 
     def config(self) -> dict[str, Any]:
-        return _mapping(self._config, yaml.safe_load)
+        return _mapping(self._config, yaml.safe_load, "Mend it: without it the run cannot go on.")
 
     def summary(self) -> dict[str, Any]:
         path = self.path / "summary.json"
-        return _mapping(path, json.loads) if path.is_file() else {}
+        return (
+            _mapping(path, json.loads, "Mend it, or delete it to have the numbers taken again.")
+            if path.is_file()
+            else {}
+        )
 
     def write_summary(self, **parts: Any) -> None:
         """Add to the summary; what it held stays."""
@@ -115,11 +131,11 @@ def _write(path: Path, text: str) -> None:
     os.replace(partial, path)
 
 
-def _mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+def _mapping(path: Path, parse: Callable[[str], Any], remedy: str) -> dict[str, Any]:
     try:
         content = parse(path.read_text())
     except (ValueError, yaml.YAMLError) as error:
-        raise DataError(f"{path} is damaged: {error}. Mend or delete it.") from error
+        raise DataError(f"{path} is damaged: {error}. {remedy}") from error
     if not isinstance(content, dict):
-        raise DataError(f"{path} is damaged: it is empty, or no mapping. Mend or delete it.")
+        raise DataError(f"{path} is damaged: it is empty, or no mapping. {remedy}")
     return content

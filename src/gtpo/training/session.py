@@ -28,6 +28,7 @@ from gtpo.integrations.trl.recording import MetricsRecorder
 from gtpo.training.data import (
     file_columns,
     held_out_problems,
+    require_enough,
     rl_dataset,
     sft_dataset,
     system_prompt,
@@ -118,6 +119,8 @@ def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (),
             require_room(plan, model)
             if processes.is_main_process:
                 if "before" not in run.summary():
+                    problems, _ = training_problems(plan.options, load_tokenizer(model), plan.config.seed)
+                    require_enough(problems, plan.config, plan.options)
                     run.write_summary(before=held_out(plan, model, run, "before", progress))
                 remove_incomplete_checkpoints(run.path)
         if not _train(plan, run, model, [*callbacks, stop], stop):
@@ -131,7 +134,9 @@ def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (),
 def _train(plan: Plan, run: RunFolder, model: str, callbacks: Sequence[TrainerCallback], stop: StopAtStep) -> bool:
     """TRL's loop; the final model is saved unless it was interrupted."""
     checkpoint = last_complete_checkpoint(run.path)
-    start, earlier = time.monotonic(), run.summary().get("seconds", 0.0)
+    earlier = run.summary().get("seconds")
+    earlier = earlier if isinstance(earlier, int | float) else 0.0
+    start = time.monotonic()
     trainer = make_trainer(plan, model, callbacks)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if trainer.is_world_process_zero():

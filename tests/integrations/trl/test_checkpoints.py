@@ -1,5 +1,6 @@
 """A run that was killed and resumed ends like one that was not; half-written checkpoints are never resumed from."""
 
+import json
 import shutil
 
 import pytest
@@ -8,7 +9,7 @@ from datasets import Dataset
 from peft import LoraConfig
 from trl import GRPOConfig
 
-from gtpo import ConfigError, GTPOTrainer
+from gtpo import ConfigError, DataError, GTPOTrainer
 from gtpo.integrations.trl.checkpoints import (
     ResumableGRPOTrainer,
     last_complete_checkpoint,
@@ -120,10 +121,36 @@ def test_a_trainer_that_resumed_begins_anew_in_the_first_order(tiny_model, tmp_p
 def test_another_number_of_processes_is_refused(tiny_model, tmp_path):
     options = settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer)
     train(tiny_model, **{**options, "max_steps": 2})
-    path = tmp_path / "checkpoint-2/rollouts_0.pt"
-    torch.save({**torch.load(path), "num_processes": 2}, path)
+    marker = tmp_path / "checkpoint-2/complete"
+    marker.write_text(json.dumps({**json.loads(marker.read_text()), "num_processes": 2}))
     with pytest.raises(ConfigError, match="was written by 2 processes, this is a run of 1"):
         train(tiny_model, **options, resume_from_checkpoint=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "rollouts_0.pt", "model.safetensors"]
+)
+def test_a_checkpoint_that_lost_something_is_not_resumed_from(name, tiny_model, tmp_path):
+    options = settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer)
+    train(tiny_model, **options)
+    path = tmp_path / "checkpoint-4" / name
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(DataError, match=rf"checkpoint-4 is damaged: {name} has 100 bytes.*go on from checkpoint-2"):
+        train(tiny_model, **{**options, "max_steps": 6}, resume_from_checkpoint=True)
+    path.unlink()
+    with pytest.raises(DataError, match=rf"checkpoint-4 is damaged: {name} is missing"):
+        train(tiny_model, **{**options, "max_steps": 6}, resume_from_checkpoint=True)
+
+
+def test_folders_that_are_called_like_checkpoints_are_left_alone(tiny_model, tmp_path):
+    train(tiny_model, **settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer))
+    for name in ("checkpoint-keep", "checkpoint-4-backup"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "checkpoint-9").write_text("a file")
+    remove_incomplete_checkpoints(tmp_path)
+    assert last_complete_checkpoint(tmp_path).name == "checkpoint-4"
+    names = {path.name for path in tmp_path.glob("checkpoint-*")}
+    assert names == {"checkpoint-2", "checkpoint-4", "checkpoint-keep", "checkpoint-4-backup", "checkpoint-9"}
 
 
 def test_a_half_written_checkpoint_is_passed_over(tiny_model, tmp_path):

@@ -1,14 +1,16 @@
 """Checkpoints that survive a kill, and runs that go on as if nothing had happened.
 
 transformers writes a checkpoint file by file and resumes from the highest number, finished or not; TRL forgets where
-in its generation batch it was, and its sampler starts its shuffles over. So a checkpoint gets a marker when everything
-is written, only marked ones are resumed from, older ones are removed after the marker and not before, and the place in
-the generation batch is kept. On a CPU a resumed run then repeats the unbroken one bit for bit; vLLM's sampler and
-nondeterministic GPU kernels are beyond us.
+in its generation batch it was, and its sampler starts its shuffles over. So a checkpoint gets a marker, which names
+its files, when everything is written; only marked ones that are whole are resumed from, older ones are removed after
+the marker and not before, and the place in the generation batch is kept. On a CPU a resumed run then repeats the
+unbroken one bit for bit; vLLM's sampler and nondeterministic GPU kernels are beyond us.
 """
 
 import json
+import logging
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,25 +21,63 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotat
 from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.sft_trainer import SFTTrainer
 
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, DataError
 
 COMPLETE = "complete"
 ROLLOUTS = "rollouts_{rank}.pt"
+logger = logging.getLogger(__name__)
 
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 
 
 def last_complete_checkpoint(run: Path | str) -> Path | None:
     """The newest checkpoint of a run that was written to its end."""
-    folders = [folder for folder in Path(run).glob(f"{PREFIX_CHECKPOINT_DIR}-*") if (folder / COMPLETE).is_file()]
-    return max(folders, key=lambda folder: int(folder.name.rsplit("-", 1)[1]), default=None)
+    return next((folder for folder in reversed(_checkpoints(run)) if (folder / COMPLETE).is_file()), None)
 
 
 def remove_incomplete_checkpoints(run: Path | str) -> None:
     """Delete what a kill left half written."""
-    for folder in Path(run).glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+    for folder in _checkpoints(run):
         if not (folder / COMPLETE).is_file():
+            logger.warning("%s is half written and is removed.", folder)
             shutil.rmtree(folder)
+
+
+def require_whole(checkpoint: Path, num_processes: int) -> None:
+    """Refuse a checkpoint that has lost something since it was written, or that another number of processes wrote."""
+    marker = checkpoint / COMPLETE
+    if not marker.is_file():
+        return  # not ours
+    try:
+        written = json.loads(marker.read_text())
+    except ValueError as error:
+        raise DataError(
+            f"{marker} is damaged: {error}. Delete the checkpoint, and resume from an older one."
+        ) from error
+    if written["num_processes"] != num_processes:
+        raise ConfigError(
+            f"{checkpoint} was written by {written['num_processes']} processes, this is a run of {num_processes}: "
+            f"they would not agree on where they are. Resume with {written['num_processes']}."
+        )
+    sizes = _file_sizes(checkpoint)
+    for name, size in written["files"].items():
+        if sizes.get(name) != size:
+            what = "is missing" if name not in sizes else f"has {sizes[name]} bytes, was written with {size}"
+            others = [other for other in _checkpoints(checkpoint.parent) if other != checkpoint]
+            before = f" and go on from {others[-1].name}" if others else " and train from the start"
+            raise DataError(f"{checkpoint} is damaged: {name} {what}. Delete the folder{before}.")
+
+
+def _checkpoints(run: Path | str) -> list[Path]:
+    """The folders that a trainer made, the newest last; what somebody else called so similarly is not touched."""
+    numbered = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-\d+")
+    folders = [folder for folder in Path(run).glob("*") if numbered.fullmatch(folder.name) and folder.is_dir()]
+    return sorted(folders, key=lambda folder: int(folder.name.rsplit("-", 1)[1]))
+
+
+def _file_sizes(folder: Path) -> dict[str, int]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != COMPLETE)
+    return {str(path.relative_to(folder)): path.stat().st_size for path in files}
 
 
 class CompleteCheckpoints(_Parent):
@@ -56,6 +96,7 @@ class CompleteCheckpoints(_Parent):
                 )
         self._finished_epochs = 0
         if resume_from_checkpoint:
+            require_whole(Path(resume_from_checkpoint), self.args.world_size)
             state = json.loads((Path(resume_from_checkpoint) / "trainer_state.json").read_text())
             self._finished_epochs = int(state["epoch"])
             if self._is_finished(state) and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
@@ -86,7 +127,10 @@ class CompleteCheckpoints(_Parent):
         self._save_progress(folder)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            (folder / COMPLETE).touch()
+            marker = {"num_processes": self.args.world_size, "files": _file_sizes(folder)}
+            partial = folder / f"{COMPLETE}.partial"
+            partial.write_text(json.dumps(marker))
+            os.replace(partial, folder / COMPLETE)
             rotate_checkpoints(run, limit, self.state.best_model_checkpoint, use_mtime=True)
 
     def _save_progress(self, folder: Path) -> None:
@@ -104,7 +148,6 @@ class ExactResume(CompleteCheckpoints):
         args: Any = self.args
         is_used_up = self._step % (args.steps_per_generation * self.num_iterations) == 0
         progress = {
-            "num_processes": args.world_size,
             "step": self._step,
             "buffered_inputs": None if is_used_up else self._buffered_inputs,
             "metrics": dict(self._metrics["train"]),
@@ -113,15 +156,8 @@ class ExactResume(CompleteCheckpoints):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        first = os.path.join(checkpoint or "", ROLLOUTS.format(rank=0))
-        if checkpoint is not None and os.path.isfile(first):
-            num_processes = torch.load(first, map_location="cpu", weights_only=True)["num_processes"]
-            if num_processes != self.args.world_size:
-                raise ConfigError(
-                    f"{checkpoint} was written by {num_processes} processes, this is a run of {self.args.world_size}: "
-                    f"they would not agree on where they are. Resume with {num_processes}."
-                )
-            path = first.replace(ROLLOUTS.format(rank=0), ROLLOUTS.format(rank=self.args.process_index))
+        path = os.path.join(checkpoint or "", ROLLOUTS.format(rank=self.args.process_index))
+        if checkpoint is not None and os.path.isfile(path):
             progress = torch.load(path, map_location=self.accelerator.device, weights_only=True)
             self._step, self._buffered_inputs = progress["step"], progress["buffered_inputs"]
             self._metrics["train"].update(progress["metrics"])

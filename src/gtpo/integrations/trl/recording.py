@@ -33,7 +33,8 @@ class MetricsRecorder(TrainerCallback):
                 records.cut_back(state.global_step)
         metrics = RecordFile(folder / METRICS_FILE)
         if metrics.path.exists():
-            self.earlier_seconds = max((row.get("seconds", 0.0) for row in metrics.rows()), default=0.0)
+            seconds = (row.get("seconds") for row in metrics.rows())
+            self.earlier_seconds = max((one for one in seconds if isinstance(one, int | float)), default=0.0)
 
     def on_log(
         self,
