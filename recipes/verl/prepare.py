@@ -1,4 +1,6 @@
-"""train.parquet and test.parquet as verl wants them, from any problem set that gtpo knows.
+"""train.parquet and test.parquet as verl wants them.
+
+They are made from a problem set with a train and a test split: gsm8k, math, lab.
 
 python recipes/verl/prepare.py gsm8k [FOLDER]
 """

@@ -22,7 +22,8 @@ COMMANDS = (train_command, eval_command, inspect_command, report, compare, healt
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gtpo",
-        description="GTPO (arXiv:2508.03772): reinforcement learning that does not break the model.",
+        description="GTPO (arXiv:2508.03772) for TRL and verl: per-token advantages for GRPO, with rewards, "
+        "evaluation and run diagnosis.",
         epilog="example: gtpo train",
         allow_abbrev=False,
     )
