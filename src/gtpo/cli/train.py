@@ -106,12 +106,13 @@ def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
         RunFolder.create(plan.config.output_dir, plan.settings, description)
     processes.wait_for_everyone()
     run_folder = RunFolder.open(plan.config.output_dir)
-    try:
-        return _train(plan, run_folder)
-    except Exception:
-        if processes.is_main_process:
-            run_folder.discard_if_nothing_was_trained()
-        raise
+    with _alone(plan, run_folder):
+        try:
+            return _train(plan, run_folder)
+        except Exception:
+            if processes.is_main_process:
+                run_folder.discard_if_nothing_was_trained()
+            raise
 
 
 def _resume(path: Path) -> int:
@@ -125,7 +126,14 @@ def _resume(path: Path) -> int:
         return 0
     settings = {name: Setting(value, f"{path}/config.yaml") for name, value in run_folder.config().items()}
     settings["output_dir"] = Setting(str(path), COMMAND_LINE)
-    return _train(plan_from(settings), run_folder)
+    plan = plan_from(settings)
+    with _alone(plan, run_folder):
+        return _train(plan, run_folder)
+
+
+def _alone(plan: Any, run_folder: Any) -> contextlib.AbstractContextManager[None]:
+    """The main process keeps other runs out of the folder."""
+    return run_folder.only_trainer() if plan.config.process_index == 0 else contextlib.nullcontext()
 
 
 def _train(plan: Any, run_folder: Any) -> int:
@@ -145,9 +153,8 @@ def _train(plan: Any, run_folder: Any) -> int:
     if is_main:
         logger.info("\n%s", opening(plan, run_folder))
     resume = f"gtpo train --resume {run_folder.path}"
-    alone = run_folder.only_trainer() if is_main else contextlib.nullcontext()
     try:
-        with alone, ProgressBar() as bar, TrainingView() as view:
+        with ProgressBar() as bar, TrainingView() as view:
             is_finished = train(plan, run_folder, [view], bar)
     except (OSError, RuntimeError, SafetensorError) as error:
         if not _is_about_room(error, run_folder.path):
