@@ -7,13 +7,16 @@ metrics.jsonl   one line per logging step: {"step": 7, "seconds": 31.2, "loss": 
 groups.jsonl    one line per sampled group: a `GroupRecord`
 
 A killed process can leave a torn last line; readers skip it and say so. Numbers that are not finite are null.
+
+Files come from elsewhere too: `parse_json`, `is_number` and `group_from_row` are the door through which every reader
+takes what they hold, so that no value behind it can overflow, recurse or be of another type than it says.
 """
 
 import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ from gtpo.errors import DataError
 METRICS_FILE = "metrics.jsonl"
 GROUPS_FILE = "groups.jsonl"
 SCHEMA = 1
+LARGEST = 1e60
+"""No number of a run is larger: float32 ends at 3e38, and the fourth power that statistics take still fits a float."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,25 +78,37 @@ class RecordFile:
 
     def rows(self, on_skip: Any = None) -> Iterator[dict[str, Any]]:
         """Every whole line; `on_skip(line number, reason)` hears of the others."""
+        for number, line, row in self._lines():
+            if row is not None:
+                yield row
+            elif on_skip is not None and line.strip():
+                on_skip(number, "not a whole JSON line (was the run killed here?)")
+
+    def cut_back(self, last_step: int) -> None:
+        """Drop what came after `last_step`, and lines that are torn or have no number for a step.
+
+        A resumed run writes those steps again. What is kept stays as it was, byte for byte.
+        """
+        if not self.path.exists():
+            return
+        kept = [
+            line.rstrip(b"\n") + b"\n"
+            for _, line, row in self._lines()
+            if row is not None and is_number(row.get("step")) and row["step"] <= last_step
+        ]
+        partial = self.path.with_suffix(".partial")
+        partial.write_bytes(b"".join(kept))
+        os.replace(partial, self.path)
+
+    def _lines(self) -> Iterator[tuple[int, bytes, dict[str, Any] | None]]:
+        """The number of each line, the line, and its row; None where it is not a whole JSON object."""
         with self.path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    row = json.loads(line)
+                    row = parse_json(line)
                 except ValueError:
                     row = None
-                if isinstance(row, dict):
-                    yield row
-                elif on_skip is not None and line.strip():
-                    on_skip(number, "not a whole JSON line (was the run killed here?)")
-
-    def cut_back(self, last_step: int) -> None:
-        """Drop what came after `last_step`, and torn lines: a resumed run writes those steps again."""
-        if not self.path.exists():
-            return
-        kept = [json.dumps(row) + "\n" for row in self.rows() if row.get("step", 0) <= last_step]
-        partial = self.path.with_suffix(".partial")
-        partial.write_text("".join(kept))
-        os.replace(partial, self.path)
+                yield number, line, row if isinstance(row, dict) else None
 
     def set_aside(self) -> None:
         """Give an earlier run's file another name, so that a new one begins with nothing and loses nothing."""
@@ -100,6 +117,37 @@ class RecordFile:
             while (other := self.path.with_name(f"{self.path.stem}.earlier-{number}{self.path.suffix}")).exists():
                 number += 1
             os.replace(self.path, other)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a JSON text says; ValueError wherever it cannot be read, also where json itself raises something else.
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: its brackets nest too deep
+    """
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except RecursionError as error:
+        raise ValueError("its brackets nest too deep") from error
+    except ValueError as error:  # what int() says speaks of a setting of Python's
+        raise ValueError("it has a whole number of thousands of digits; such a one must be text, in quotes") from error
+
+
+def is_number(value: object) -> bool:
+    """Can it be reckoned with? Not if it is a truth value, not finite or beyond `LARGEST`.
+
+    >>> is_number(0.5), is_number(10**400), is_number(1e308), is_number(float("nan")), is_number(True), is_number("1")
+    (True, False, False, False, False, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+
+
+def is_whole(value: object) -> bool:
+    """Is it a whole number, and one that `is_number` takes?"""
+    return isinstance(value, int) and is_number(value)
 
 
 def without_summary(logs: dict[str, Any]) -> dict[str, Any]:
@@ -127,15 +175,76 @@ def read_groups(run: Path | str, on_skip: Any = None) -> list[GroupRecord]:
 
 
 def group_from_row(row: dict[str, Any]) -> GroupRecord:
-    """A `GroupRecord` from its JSON form."""
+    """A `GroupRecord` from its JSON form; DataError unless every field is there and is what its type says."""
     if row.get("schema") != SCHEMA:
         raise DataError(
-            f"a group record has schema {row.get('schema')!r}, this version reads {SCHEMA}. "
+            f"a group record has schema {row.get('schema')!r:.40}, this version reads {SCHEMA}. "
             "Read it with the version of gtpo that wrote it."
         )
-    fields = dict(row)
-    completions = [CompletionRecord(**completion) for completion in fields.pop("completions")]
-    return GroupRecord(completions=completions, **fields)
+    rest = [name for name in row if name not in ("schema", "completions")]
+    completions = row.get("completions")
+    if not (isinstance(completions, list) and completions and _fits(row, _GROUP_FIELDS, rest)):
+        raise DataError("a group record has fields that are missing or do not fit together. Leave the record out.")
+    if not all(isinstance(one, dict) and _fits(one, _COMPLETION_FIELDS, one) and _is_even(one) for one in completions):
+        raise DataError("a completion has fields that are missing or do not fit together. Leave the record out.")
+    return GroupRecord(
+        completions=[CompletionRecord(**completion) for completion in completions],
+        **{name: row[name] for name in _GROUP_FIELDS},
+    )
+
+
+def _fits(row: dict[str, Any], fields: dict[str, Callable[[Any], bool]], names: Iterable[str]) -> bool:
+    """Are the names just those of the fields, and the values what they must be?"""
+    return set(names) == set(fields) and all(is_right(row[name]) for name, is_right in fields.items())
+
+
+def _is_even(completion: dict[str, Any]) -> bool:
+    """Has each of its lists one entry per token, and has it as many tokens as its runs?"""
+    size = len(completion["token_ids"])
+    lists = [value for value in completion.values() if isinstance(value, list)]
+    runs = completion["prefix"], completion["suffix"]
+    return all(len(each) == size for each in lists) and all(0 <= run <= size for run in runs)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_truth(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number_or_null(value: object) -> bool:
+    return value is None or is_number(value)
+
+
+def _list_of(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_right, value))
+
+
+_GROUP_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "step": is_whole,
+    "prompt": _is_text,
+    "entropy_threshold": _is_number_or_null,
+    "initial_entropy": _is_number_or_null,
+}
+_COMPLETION_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "token_ids": _list_of(is_whole),
+    "pieces": _list_of(_is_text),
+    "rewards": lambda value: isinstance(value, dict) and all(map(_is_number_or_null, value.values())),
+    "advantage": _is_number_or_null,
+    "push": _is_number_or_null,
+    "entropy": _is_number_or_null,
+    "kept": _is_truth,
+    "valid": _is_truth,
+    "prefix": is_whole,
+    "suffix": is_whole,
+    "token_weight": _list_of(_is_number_or_null),
+    "token_advantage": _list_of(_is_number_or_null),
+    "token_entropy": lambda value: value is None or _list_of(_is_number_or_null)(value),
+    "trained": _list_of(_is_truth),
+}
+"""What each field must be in JSON, where a number that was not finite is null."""
 
 
 def _existing(run: Path | str, name: str) -> Path:

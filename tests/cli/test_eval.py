@@ -267,7 +267,7 @@ def test_a_damaged_or_foreign_file_under_out_is_one_line(models, toy, tmp_path, 
     assert "line 4 is damaged" in refused(*argv)
     wrong = json.dumps(json.loads(lines[3]) | {"text": 5}).encode()
     file.write_bytes(b"\n".join([*lines[:3], wrong, *lines[4:]]))
-    assert "line 4 is damaged (text of the wrong type)" in refused(*argv)
+    assert "line 4 is damaged (text of the wrong type or range)" in refused(*argv)
     file.write_bytes(b"\n".join(lines))
     assert "give --max-new-tokens" in refused(*argv, "--max-new-tokens", "7")
 

@@ -117,6 +117,27 @@ def test_hostile_output_reaches_the_terminal_as_codes(tmp_path, capsys):
     assert len(shown) < 5000
 
 
+@pytest.mark.parametrize("wrong", [{"advantage": "x"}, {"advantage": 10**400}, {"rewards": {"a": 10**400}}])
+def test_a_record_of_the_wrong_types_is_skipped_counted_and_named(run, capsys, wrong):
+    good = json.loads((run / "groups.jsonl").read_text().splitlines()[0])
+    with (run / "groups.jsonl").open("a") as file:
+        file.write(json.dumps({**good, "step": 21, "completions": [{**good["completions"][0], **wrong}]}) + "\n")
+        file.write('{"a":' * 200_000 + "\n")
+    for way in ((), ("--terminal",)):
+        assert main(["inspect", str(run), *way]) == 0
+        said = capsys.readouterr().err
+        assert "1 of the records in groups.jsonl skipped: fields are missing or do not fit together" in said
+        assert "1 of the records in groups.jsonl skipped: not a whole JSON line" in said
+    assert [group["step"] for group in data_of(run / "inspect.html")["groups"]] == [1, 11]
+
+
+def test_a_tiny_threshold_makes_no_endless_bar(tmp_path, capsys):
+    group = dataclasses.replace(example_group(), entropy_threshold=5e-324)
+    RecordFile(tmp_path / "groups.jsonl").append(group)
+    assert main(["inspect", str(tmp_path), "--terminal"]) == 0
+    assert "━━━━━━┃━━━━━━" in capsys.readouterr().out
+
+
 def test_rollouts_are_counted_without_a_tokenizer_and_the_page_says_so(tmp_path, capsys):
     path = tmp_path / "rollouts.jsonl"
     rows = [{"prompt": "p", "completion": f"<answer>{n}</answer>", "reward": n} for n in (0, 1)]

@@ -1,6 +1,7 @@
 """The commands that read runs: what they print, what they write, and how they refuse."""
 
 import json
+import re
 
 import pytest
 
@@ -176,3 +177,73 @@ def test_what_was_not_usable_is_noted_and_the_rest_is_used(tmp_path, capsys):
     assert "no accuracy was logged" in streams.err
     assert "\x1b" not in streams.err + streams.out.splitlines()[1]
     assert "20 " in streams.out
+
+
+HOSTILE = {
+    "whole numbers without end": {"reward": 10**400, "loss": 10**400, "step_time": 10**400},
+    "numbers at the end of floats": {"reward": 1e308, "grad_norm": -1.7e308, "entropy": 1.7e308},
+    "numbers next to nothing": {
+        "learning_rate": 5e-324,
+        "grad_norm": lambda step: 5e-324 * 100**step,
+        "reward": 5e-324,
+    },
+    "shares that are none": {"accuracy": 5, "format": -5, "completions/clipped_ratio": 1e59},
+    "words for numbers": {"accuracy": [1], "reward": "abc", "step_time": "x", "gtpo/seconds_a": {}},
+    "steps beyond counting": {"step": lambda step: 10**30 + 2**60 * step, "accuracy": 0.5},
+    "one step beyond counting": {"step": 1e59, "accuracy": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_number_breaks_a_report(tmp_path, capsys, name):
+    good = make_run(tmp_path / "good", rows(12, accuracy=0.5, format=0.5))
+    bad = make_run(tmp_path / "bad", rows(12, **({"accuracy": 0.4, "format": 0.5} | HOSTILE[name])))
+    with (bad / "metrics.jsonl").open("a") as file:
+        file.write("[" * 200_000 + "\n")
+    figures = str(tmp_path / "figures")
+    assert main(["report", str(bad), str(good), "--out", str(tmp_path / "r.html"), "--svg", figures]) == 0
+    assert main(["health", str(bad)]) == 0
+    assert main(["compare", str(bad), "--vs", str(good)]) == 0
+    assert "line 13 skipped: not a whole JSON line" in capsys.readouterr().err
+    assert not re.search(r' (?:d|cx|cy|x1|y1)="[^"]*(nan|inf)', (tmp_path / "r.html").read_text())
+
+
+@pytest.mark.parametrize("value", [10**400, float("nan"), "0.5", None])
+def test_results_of_the_wrong_types_are_left_out_with_a_note(tmp_path, value):
+    folder = make_run(tmp_path / "x", rows(12, accuracy=0.5))
+    result = {"model": "m", "problems": {"name": "toy"}, "metrics": {"pass@1": {"value": value, "low": 0, "high": 1}}}
+    (folder / "results.json").write_text(json.dumps({"results": [result]}))
+    assert main(["report", str(folder)]) == 0
+    assert "is not what `gtpo eval` writes and was left out" in (folder / "report.html").read_text()
+
+
+def test_a_file_of_metrics_that_is_no_text_says_what_was_skipped(tmp_path, capsys):
+    (tmp_path / "metrics.jsonl").write_bytes(bytes(range(256)) * 8)
+    assert main(["health", str(tmp_path)]) == 2
+    assert "9 lines skipped (1, 2, 3, …): not a whole JSON line" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value", "says"),
+    [
+        ("problems", "count", None, "problems.count must be a whole number of at least 1, got None"),
+        ("problems", "count", "x", "problems.count must be a whole number of at least 1, got 'x'"),
+        ("problems", "sha256", None, "problems.sha256 must be text"),
+        ("settings", "temperature", None, "settings.temperature must be a number"),
+        ("settings", "temperature", "hot", "settings.temperature must be a number of at least 0, got 'hot'"),
+        ("settings", "num_samples", "1", "settings.num_samples must be a whole number of at least 1, got '1'"),
+        ("settings", "num_samples", float("inf"), "settings.num_samples must be a whole number"),
+        ("settings", "more", float("nan"), "it has numbers that are not finite"),
+    ],
+)
+def test_a_damaged_header_of_samples_is_named_with_its_field(tmp_path, capsys, part, field, value, says):
+    path, other = samples(tmp_path / "a.jsonl", "a", 8), samples(tmp_path / "b.jsonl", "b", 8)
+    header, *lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    header = json.loads(header)
+    header[part][field] = value
+    if value is None:
+        del header[part][field]
+    (tmp_path / "a.jsonl").write_text("\n".join([json.dumps(header), *lines]) + "\n")
+    for command in (["eval", "--from", path], ["eval", "--from", path, other], ["compare", path, "--vs", other]):
+        assert main(command) == 2
+        assert f"{path} has a damaged header: {says}" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """The file of samples takes anything a model says, survives being cut anywhere, and refuses what does not fit."""
 
+import dataclasses
 import json
 
 import pytest
@@ -12,7 +13,7 @@ HEADER = {
     "model": "m",
     "engine": {"engine": "transformers"},
     "problems": {"name": "toy", "count": 3, "sha256": "0"},
-    "settings": {"num_samples": 2, "temperature": 0.9},
+    "settings": {"num_samples": 2, "temperature": 0.9, "top_p": 1.0, "max_new_tokens": 9, "seed": 0},
 }
 HOSTILE = [
     "plain",
@@ -67,7 +68,7 @@ def test_other_settings_are_refused_by_name_and_the_file_is_left_alone(path):
     start_or_resume(path, HEADER, 2)
     append_samples(path, samples())
     before = path.read_bytes()
-    other = HEADER | {"settings": {"num_samples": 2, "temperature": 0.5}}
+    other = HEADER | {"settings": HEADER["settings"] | {"temperature": 0.5}}
     with pytest.raises(ConfigError, match=r"settings\.temperature was 0\.9, is 0\.5.*--out"):
         start_or_resume(path, other, 2)
     assert path.read_bytes() == before
@@ -98,12 +99,34 @@ def test_a_file_about_the_first_problems_goes_on_with_the_others(path):
         (json.dumps(HEADER | {"gtpo_samples": 2}).encode() + b"\n", "does not start with the header"),
         (json.dumps(HEADER).encode() + b'\n{"problem": 0}\n', "line 2 is damaged"),
         (json.dumps(HEADER).encode() + b"\n\x00\x00\x00\n", "line 2 is damaged"),
+        (json.dumps(HEADER).encode() + b"\n" + b"[" * 200_000 + b"\n", r"line 2 is damaged \(its brackets nest"),
+        (json.dumps(HEADER).encode() + b"\n[1]\n", r"line 2 is damaged \(it must have the fields problem"),
+        (b"[" * 200_000 + b"\n", "does not start with the header"),
     ],
 )
 def test_a_file_that_is_no_file_of_samples_says_so(tmp_path, content, message):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
+        read_samples(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("problem", True),
+        ("num_tokens", -5),
+        ("num_tokens", 10**400),
+        ("truncated", "x"),
+        ("entropy", "x"),
+        ("entropy", 10**400),
+        ("gold", None),
+    ],
+)
+def test_a_sample_of_the_wrong_types_is_a_damaged_line(path, field, value):
+    start_or_resume(path, HEADER, 2)
+    append_samples(path, [dataclasses.replace(samples()[0], **{field: value})])
+    with pytest.raises(DataError, match=f"toy.jsonl, line 2 is damaged .{field} of the wrong type or range"):
         read_samples(path)
 
 

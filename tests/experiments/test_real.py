@@ -160,11 +160,13 @@ def test_an_arm_that_comes_later_goes_as_far_as_the_other_went(tmp_path):
 
 def test_unfinished_samples_are_not_graded(tmp_path):
     place = Place(tmp_path, "dry", "gtpo", 1)
-    header = {"gtpo_samples": 1, "model": "m", "engine": {}, "problems": {"name": "lab", "count": 4}}
+    settings = {"num_samples": 2, "temperature": 0.9, "top_p": 1.0, "max_new_tokens": 9, "seed": 0}
+    problems = {"name": "lab", "count": 4, "sha256": "0"}
+    header = {"gtpo_samples": 1, "model": "m", "engine": {}, "problems": problems, "settings": settings}
     sample = {"problem": 0, "sample": 0, "gold": "1", "text": "", "num_tokens": 1, "truncated": False, "entropy": None}
     path = place.samples(SPECS["dry"].evaluations[0])
     path.parent.mkdir(parents=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in ({**header, "settings": {"num_samples": 2}}, sample)))
+    path.write_text("".join(json.dumps(line) + "\n" for line in (header, sample)))
     with pytest.raises(ConfigError, match="samples of lab"):
         real_arm(["grade", "dry", "gtpo", "1", "--out", str(tmp_path)])
 

@@ -164,6 +164,12 @@ def test_a_folder_may_hold_rows_as_they_are_published(tmp_path: Path):
     assert [(problem.answer, problem.subject, problem.level) for problem in math] == [("\\frac{1}{2}", "Algebra", 3)]
 
 
+def test_an_aime_answer_of_any_length_is_read(tmp_path: Path):
+    rows = [{"problem": "Q", "answer": answer} for answer in ("025", "000", "9" * 5000)]
+    write_jsonl(tmp_path / "aime25.jsonl", *rows)
+    assert [one.answer for one in load_problems("aime25", data_dir=tmp_path)] == ["25", "0", "9" * 5000]
+
+
 def test_a_whole_solution_is_no_gold_answer(tmp_path: Path):
     path = write_jsonl(tmp_path / "mine.jsonl", {"question": "?", "answer": "3 + 4 = 7\n#### 7"})
     with pytest.raises(DataError, match="line 1: the answer holds '####'"):
@@ -222,7 +228,14 @@ def test_the_lab_is_asked_for_its_problems(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{not json", "line 2: this is not JSON"),
+        ("{not json", "line 2: this cannot be read as JSON"),
+        (f'{{"question": "Q", "answer": {"1" * 5000}}}', "line 2: this cannot be read as JSON (it has a whole number"),
+        ('{"question": "Q", "answer": ' + "[" * 200_000, "line 2: this cannot be read as JSON (its brackets nest"),
+        ('{"question": "Q", "answer": 1, "level": 1' + "0" * 30 + "}", "line 2: the level must be at most 1000000000"),
+        ('{"question": "Q", "answer": 1, "level": "' + "9" * 5000 + '"}', "line 2: the level must be at most"),
+        (r'{"question": "\ud800 hi", "answer": 1}', "line 2: the column 'question' has half of a character"),
+        (r'{"question": "Q", "answer": "\ud800"}', "line 2: the column 'answer' has half of a character"),
+        (r'{"question": "Q", "answer": 1, "solution": "\udfff"}', "line 2: the column 'solution' has half"),
         ('["a list"]', "line 2: each line must be a JSON object"),
         ('{"question": "Q"}', "line 2: the column 'answer' must hold text, got only the columns question"),
         ('{"question": "Q", "answer": ""}', "line 2: the column 'answer' must hold text, got ''"),
@@ -256,6 +269,17 @@ def test_files_that_are_missing_or_of_another_kind_are_refused(tmp_path: Path):
     (tmp_path / "broken.parquet").write_text("not parquet")
     with pytest.raises(DataError, match="not a Parquet file"):
         load_problems(tmp_path / "broken.parquet")
+    good = tmp_path / "good.parquet"
+    pq.write_table(pa.table({"question": ["1 + 1?"] * 8, "answer": ["2"] * 8}), good)
+    content = good.read_bytes()
+    for damaged in (content[:8] + b"\xff" * 200 + content[208:], content[:-20] + b"\xff" * 12 + content[-8:]):
+        (tmp_path / "broken.parquet").write_bytes(damaged)
+        with pytest.raises(DataError, match=r"broken\.parquet is not a Parquet file, or damaged"):
+            load_problems(tmp_path / "broken.parquet")
+    columns = [pa.array(["a"])] * 3
+    pq.write_table(pa.Table.from_arrays(columns, names=["question", "answer", "answer"]), good)
+    with pytest.raises(DataError, match=r"good\.parquet has more than one column 'answer': rename"):
+        load_problems(good)
     with pytest.raises(DataError, match="There is no file"):
         load_problems(tmp_path / "absent.jsonl")
     with pytest.raises(DataError, match=r"has no amc23_40.jsonl or amc23.jsonl for amc23 \(test\)"):
@@ -307,6 +331,17 @@ SETS = (ProblemSet("sums", "me/sums", read_row, {"test": "validation"}, {"test":
     problem_sets.cache_clear()
     try:
         assert load_problems("sums") == [Problem("me/sums validation", "3", "sums/test")]
+        rows = [{"sum": "1 + 2", "total": 3}, {"question": "2 + 2", "answer": 4}]
+        path = write_jsonl(tmp_path / "sums.jsonl", *rows)
+        expected = [Problem("1 + 2", "3", "sums/test"), Problem("2 + 2", "4", "sums/test")]
+        assert load_problems("sums", data_dir=tmp_path) == expected
+        write_jsonl(path, *rows, {"sum": "3 + 4", "result": 7})
+        with pytest.raises(DataError) as error:
+            load_problems("sums", data_dir=tmp_path)
+        assert f"{path}, line 3: the column 'total' must hold text, got only the columns sum, result" in str(
+            error.value
+        )
+        assert "A row has the columns question and answer, or those of me/sums." in str(error.value)
     finally:
         problem_sets.cache_clear()
         sys.modules.pop("gtpo.problems.tiny_sums", None)

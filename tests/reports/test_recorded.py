@@ -11,6 +11,23 @@ from gtpo.reports.recorded import read_recorded
 
 from reports.example_group import example_group
 
+SIZE = len(example_group().completions[0].token_ids)
+WRONG = [
+    {"advantage": "x"},
+    {"advantage": 10**400},
+    {"push": [1]},
+    {"entropy": "x"},
+    {"kept": "no"},
+    {"rewards": {"format": 10**400}},
+    {"rewards": {"format": "x"}},
+    {"token_weight": ["a"] * SIZE},
+    {"token_advantage": [1e308] * SIZE},
+    {"token_entropy": ["x"] * SIZE},
+    {"trained": [None] * SIZE},
+    {"token_ids": ["a"] * SIZE},
+]
+"""Fields of a completion that nothing can be shown of."""
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -40,15 +57,21 @@ def test_torn_lines_other_schemas_and_broken_rows_are_skipped_with_a_note(run):
             {**good, "completions": []},
             {**good, "step": "7"},
             {**good, "surprise": 1},
+            {**good, "step": True},
+            {**good, "prompt": 5},
+            {**good, "initial_entropy": 10**400},
+            {**good, "entropy_threshold": "x"},
+            *({**good, "completions": [{**good["completions"][0], **wrong}]} for wrong in WRONG),
         ):
             file.write(json.dumps(broken) + "\n")
+        file.write('{"a":' * 200_000 + "\n")
         file.write('{"schema": 1, "st')
     recorded = read_recorded(run)
     assert recorded.steps == [1, 11, 21]
     notes = " ".join(recorded.notes)
     assert "1 of the records in groups.jsonl skipped: schema 2 where this version of gtpo reads 1" in notes
-    assert "8 of the records in groups.jsonl skipped: fields are missing or do not fit together" in notes
-    assert "1 of the records in groups.jsonl skipped: not a whole JSON line" in notes
+    assert f"{12 + len(WRONG)} of the records in groups.jsonl skipped: fields are missing or do not fit" in notes
+    assert "2 of the records in groups.jsonl skipped: not a whole JSON line" in notes
 
 
 def test_numbers_that_were_not_finite_are_no_obstacle(tmp_path):

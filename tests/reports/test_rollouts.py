@@ -8,6 +8,7 @@ from trl import GRPOConfig, GRPOTrainer
 from gtpo import ConfigError, DataError
 from gtpo.reports.encoders import load_encoder, word_encoder
 from gtpo.reports.rollouts import read_rollouts
+from gtpo.reports.token_view import render_page
 
 from integrations.trl.checked import parity_reward, prompts
 from oracle import paper
@@ -158,3 +159,17 @@ def test_what_trl_logs_is_read_and_agrees_with_the_oracle(tiny_model, tmp_path):
             assert list(completion.rewards) == ["parity_reward"]
             conflicts += sum(flags)
     assert conflicts
+
+
+def test_rewards_larger_than_a_trainers_floats_are_shown(saved):
+    recorded = shown(saved(row("a b", 1e50), row("a c", -1e50)))
+    assert [completion.push for completion in recorded.groups[0].completions] == [1e50, -1e50]
+    assert "1e+50" in render_page(recorded, title="t")
+
+
+def test_numbers_that_do_not_fit_a_float_leave_a_row_out(saved):
+    path = saved(row("a", 1.0), row("b", 10**400), row("c", 0.5, other=10**400), row("d", 1.0, step=10**400))
+    recorded = shown(path)
+    assert [completion.valid for completion in recorded.groups[0].completions] == [True, False, True]
+    assert recorded.groups[0].completions[1].rewards == {"reward": None}
+    assert any("a step that is no whole number" in note for note in recorded.notes)

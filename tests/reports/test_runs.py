@@ -95,6 +95,23 @@ def test_a_half_written_run_json_is_noted_and_done_without(tmp_path):
     assert any("run.json" in note for note in run.notes)
 
 
+@pytest.mark.parametrize("name", ["run.json", "summary.json"])
+def test_a_file_that_nests_without_end_is_noted_and_done_without(tmp_path, name):
+    folder = make_run(tmp_path / "gtpo-seed2", rows(accuracy=0.5))
+    (folder / name).write_text("[" * 200_000)
+    assert any(f"{name} is not a whole JSON object" in note for note in load_run(folder).notes)
+
+
+def test_numbers_that_do_not_fit_a_float_are_left_out_and_counted(tmp_path):
+    metrics = rows(8, accuracy=0.5, reward=lambda step: 10**400 if step < 3 else 1.0, loss=1e308)
+    run = load_run(make_run(tmp_path / "x", metrics, after={"accuracy": 10**400, "format": 0.5}, seed=10**400))
+    assert run.series("reward").steps == [3, 4, 5, 6, 7, 8]
+    assert run.series("loss").values == []
+    assert (run.after, run.seed) == ({"format": 0.5}, None)
+    assert "2 values of reward are beyond 1e+60 and were left out" in run.notes
+    assert "8 values of loss are beyond 1e+60 and were left out" in run.notes
+
+
 def test_a_restarted_run_counts_each_step_once_with_its_later_value(tmp_path):
     run = load_run(make_run(tmp_path / "x", [*rows(5, accuracy=0.1), *rows(3, accuracy=0.9)]))
     assert run.series("accuracy").values == [0.9, 0.9, 0.9, 0.1, 0.1]
@@ -121,7 +138,9 @@ def test_a_run_without_accuracy_is_used_for_the_rest_and_says_so(tmp_path):
         (lambda p: _written(p / "trainer_state.json", '{"log_history"'), "not whole JSON"),
         (lambda p: _written(p / "results.json", '{"a": 1}'), "no log_history"),
         (lambda p: _written(p / "metrics.jsonl", ""), "no row of training metrics"),
-        (lambda p: _written(p / "metrics.jsonl", "[1]\nfoo\n"), "no row of training metrics"),
+        (lambda p: _written(p / "metrics.jsonl", "[1]\nfoo\n"), r"2 lines skipped \(1, 2\): not a whole JSON line"),
+        (lambda p: _written(p / "trainer_state.json", "[" * 200_000), "not whole JSON"),
+        (lambda p: _written(p / "wide.csv", "step\n" + "1" * 200_000), "cannot be read: field larger"),
     ],
 )
 def test_what_is_no_run_is_refused_with_the_reason(tmp_path, make, says):

@@ -15,6 +15,7 @@ from typing import Any
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.locks import only_process
+from gtpo.records import is_number, is_whole, parse_json
 
 FORMAT = 1
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class SampleFile:
     @property
     def num_samples(self) -> int:
         """Samples of each problem, as the header has it."""
-        return int(self.header["settings"]["num_samples"])
+        return self.header["settings"]["num_samples"]
 
 
 def read_samples(path: Path) -> SampleFile:
@@ -62,7 +63,7 @@ def read_samples(path: Path) -> SampleFile:
         raise DataError(f"{path} has no header line. Delete it, or give a file of samples that `gtpo eval` wrote.")
     header = _header(path, lines[0])
     samples = [_sample(path, number, line) for number, line in enumerate(lines[1:], start=2)]
-    num_samples = int(header["settings"]["num_samples"])
+    num_samples = header["settings"]["num_samples"]
     for row, sample in enumerate(samples):
         if (sample.problem, sample.sample) != divmod(row, num_samples):
             raise DataError(
@@ -171,30 +172,78 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _header(path: Path, line: bytes) -> dict[str, Any]:
+    """The header, in which every field that anything reads is there and is what it must be."""
     try:
-        header = json.loads(line)
-        is_ours = header["gtpo_samples"] == FORMAT and int(header["settings"]["num_samples"]) >= 1
-        is_ours = is_ours and isinstance(header["model"], str) and isinstance(header["problems"]["name"], str)
-    except (ValueError, KeyError, TypeError):
-        is_ours = False
-        header = {}
-    if not is_ours:
+        header = parse_json(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or header.get("gtpo_samples") != FORMAT:
         raise DataError(f"{path} does not start with the header of a file of samples: was it written by `gtpo eval`?")
+    for name, (is_right, expected) in _HEADER_FIELDS.items():
+        value: Any = header
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if not is_right(value):
+            raise _damaged_header(path, f"{name} must be {expected}, got {value!r:.60}")
+    try:
+        _line(header)
+    except ValueError as error:  # results.json repeats the header and is JSON for every reader
+        raise _damaged_header(path, "it has numbers that are not finite") from error
     return header
+
+
+def _damaged_header(path: Path, reason: str) -> DataError:
+    return DataError(
+        f"{path} has a damaged header: {reason}. Mend its first line, or delete the file and sample again."
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return is_whole(value) and value >= 1
+
+
+_HEADER_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model": (_is_text, "text"),
+    "engine": (lambda value: isinstance(value, dict), "an object"),
+    "problems.name": (_is_text, "text"),
+    "problems.count": (_is_count, "a whole number of at least 1"),
+    "problems.sha256": (_is_text, "text"),
+    "settings.num_samples": (_is_count, "a whole number of at least 1"),
+    "settings.temperature": (lambda value: is_number(value) and value >= 0, "a number of at least 0"),
+    "settings.top_p": (is_number, "a number"),
+    "settings.max_new_tokens": (_is_count, "a whole number of at least 1"),
+    "settings.seed": (is_whole, "a whole number"),
+}
+"""What a header must hold, and in words."""
+
+_SAMPLE_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "problem": is_whole,
+    "sample": is_whole,
+    "gold": _is_text,
+    "text": _is_text,
+    "num_tokens": lambda value: is_whole(value) and value >= 0,
+    "truncated": lambda value: isinstance(value, bool),
+    "entropy": lambda value: value is None or is_number(value),
+}
 
 
 def _sample(path: Path, number: int, line: bytes) -> Sample:
     try:
-        row = json.loads(line)
-        kinds = (("problem", int), ("sample", int), ("gold", str), ("text", str), ("num_tokens", int))
-        if wrong := [name for name, kind in kinds if name in row and not isinstance(row[name], kind)]:
-            raise TypeError(f"{', '.join(wrong)} of the wrong type")
-        return Sample(**row)
-    except (ValueError, TypeError) as error:
+        row = parse_json(line)
+        if not isinstance(row, dict) or row.keys() != _SAMPLE_FIELDS.keys():
+            raise ValueError(f"it must have the fields {', '.join(_SAMPLE_FIELDS)}")
+        if wrong := [name for name, is_right in _SAMPLE_FIELDS.items() if not is_right(row[name])]:
+            raise ValueError(f"{', '.join(wrong)} of the wrong type or range")
+    except ValueError as error:
         raise DataError(
-            f"{path}, line {number} is damaged ({str(error)[:80]}). Delete this and all later lines: sampling goes on "
-            "from there."
+            f"{path}, line {number} is damaged ({str(error)[:120]}). "
+            "Delete this and all later lines: sampling goes on from there."
         ) from error
+    return Sample(**row)
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:

@@ -8,7 +8,7 @@ from functools import partial
 
 from gtpo.problems.problem import Problem
 from gtpo.problems.problem_set import ProblemSet
-from gtpo.problems.rows import Row, text_field
+from gtpo.problems.rows import Row, optional_text, text_field
 
 
 def read_row(row: Row, place: str, split: str, *, name: str) -> Problem:
@@ -16,9 +16,9 @@ def read_row(row: Row, place: str, split: str, *, name: str) -> Problem:
     answer = text_field(row, "answer", place)
     return Problem(
         question=text_field(row, "problem", place),
-        answer=str(int(answer)) if answer.isdecimal() else answer,
+        answer=(answer.lstrip("0") or "0") if answer.isdecimal() else answer,
         source=f"{name}/{row.get('url') or row.get('id', split)}",
-        solution=str(row.get("solution") or ""),
+        solution=optional_text(row, "solution", place) or "",
     )
 
 

@@ -13,7 +13,7 @@ A row of the hub, EleutherAI/hendrycks_math, one config a subject; the answer is
 from gtpo.errors import DataError
 from gtpo.problems.problem import Problem
 from gtpo.problems.problem_set import ProblemSet
-from gtpo.problems.rows import Row, read_level, text_field
+from gtpo.problems.rows import Row, optional_text, read_level, text_field
 from gtpo.rewards.normalise import boxed
 
 SUBJECTS = {
@@ -37,7 +37,8 @@ def read_math_row(row: Row, place: str, split: str) -> Problem | None:
         return None
     subject = text_field(row, "type", place)
     question = text_field(row, "problem", place)
-    return Problem(question, answer, f"math/{split}/{subject}", solution, subject, read_level(row.get("level")))
+    level = read_level(row.get("level"), place)
+    return Problem(question, answer, f"math/{split}/{subject}", solution, subject, level)
 
 
 def read_math500_row(row: Row, place: str, split: str) -> Problem:
@@ -46,9 +47,9 @@ def read_math500_row(row: Row, place: str, split: str) -> Problem:
         question=text_field(row, "problem", place),
         answer=text_field(row, "answer", place),
         source=f"math500/{row.get('unique_id') or split}",
-        solution=str(row.get("solution") or ""),
+        solution=optional_text(row, "solution", place) or "",
         subject=text_field(row, "subject", place),
-        level=read_level(row.get("level")),
+        level=read_level(row.get("level"), place),
     )
 
 

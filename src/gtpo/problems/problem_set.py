@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gtpo.errors import DataError, require_choice
 from gtpo.problems.problem import Problem
-from gtpo.problems.rows import Row, make_problem, read_rows
+from gtpo.problems.rows import Row, is_solution, make_problem, read_rows
 
 DATA_VARIABLE = "GTPO_DATA"
 
@@ -72,10 +72,17 @@ class ProblemSet:
             yield replace(problem, subject=subject)
 
     def _read_local(self, row: Row, place: str, split: str) -> Problem | None:
-        is_ours = "question" in row and "answer" in row and "####" not in str(row["answer"])
-        if is_ours or not ({"problem", "question"} & row.keys() and {"answer", "solution"} & row.keys()):
+        """A row with our columns, unless its answer is a whole solution, or else one with those of the hub."""
+        has_ours = "question" in row and "answer" in row
+        if has_ours and not is_solution(row["answer"]):
             return make_problem(row, place, f"{self.name}/{split}")
-        return self.read_row(row, place, split)
+        try:
+            return self.read_row(row, place, split)
+        except DataError as error:
+            if has_ours:
+                raise
+            ways = f"A row has the columns question and answer, or those of {self.hub}."
+            raise DataError(f"{error} {ways}") from error
 
     def _from_hub(self, split: str) -> Iterator[Problem | None]:
         for config in self.configs:

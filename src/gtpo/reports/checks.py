@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
+from gtpo.records import is_number
+
 if TYPE_CHECKING:
     from gtpo.reports.health import Health
 
@@ -33,7 +35,7 @@ _SMALLER_STEPS = "Halve the learning rate and go on from the last healthy checkp
 
 def not_finite(run: "Health") -> Findings:
     """A loss or gradient that is not a number ruins the weights in the same step."""
-    broken = [name for name in ("loss", "grad_norm") if name in run.row and not _is_finite(run.row[name])]
+    broken = [name for name in ("loss", "grad_norm") if name in run.row and not is_number(run.row[name])]
     if broken:
         reason = f"{' and '.join(broken)} {'is' if len(broken) == 1 else 'are'} not a finite number"
         yield Finding("not_finite", 2, reason, f"{_SMALLER_STEPS}; in fp16, use bf16 or fp32")
@@ -189,7 +191,3 @@ def _falling(run: "Health", meaning: str, limits: tuple[float, float], remedy: s
 
 def _level(value: float, warning: float, collapsing: float) -> Level:
     return 2 if value > collapsing else 1 if value > warning else 0
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)

@@ -43,6 +43,8 @@ class Section:
 
 
 MOST_POINTS = 400
+LEAST_LOG = 1e-12
+"""What a logarithmic axis tells from zero."""
 _PERCENT = "%"
 _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     (
@@ -96,7 +98,8 @@ def sections(runs: Sequence[Run]) -> list[Section]:
         )
         for name in dict.fromkeys(name for run in runs for name in phases(run.rows))
     ]
-    found.append(Section("Time", "Seconds of a step and of its phases, as far as they were logged.", times))
+    timed = [one for one in times if one.lines]
+    found.append(Section("Time", "Seconds of a step and of its phases, as far as they were logged.", timed))
     return [section for section in found if section.panels]
 
 
@@ -111,7 +114,7 @@ def panel(runs: Sequence[Run], key: str, title: str, unit: str) -> Panel:
             by_method.setdefault(run.method, []).append(_thinned(Series(series.steps, values)))
     lines = [_line(method, curves) for method, curves in by_method.items()]
     values = [value for line in lines for run in line.runs for value in run.values]
-    is_log = key == "grad_norm" and bool(values) and min(values) > 0 and max(values) > 30 * min(values)
+    is_log = key == "grad_norm" and bool(values) and min(values) > LEAST_LOG and max(values) > 30 * min(values)
     return Panel(key, title, unit, lines, {"ln 2": math.log(2)} if key == "entropy" else {}, is_log)
 
 

@@ -1,7 +1,6 @@
 """Evaluations in reports: two sets of measured files compared over problems, and results.json of a run's folder."""
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from gtpo.errors import DataError
 from gtpo.evaluation.metrics import DIVERSITY, Measurement, comparable
+from gtpo.records import is_number, parse_json
 from gtpo.reports.compare import Comparison
 from gtpo.statistics import paired_difference
 
@@ -67,7 +67,7 @@ def evaluation_curves(folder: Path, run: str) -> tuple[list[Curve], list[str]]:
     notes: list[str] = []
     for path in sorted({*folder.glob("results.json"), *folder.glob("*/results.json")}):
         try:
-            results = json.loads(path.read_text())["results"]
+            results = parse_json(path.read_text())["results"]
             own = [result for result in results if _is_of(str(result["model"]), folder)]
             if not own and len({result["model"] for result in results}) > 1:
                 notes.append(f"{path} is about several models, none of them called like this run: left out")
@@ -89,10 +89,12 @@ def _curves(result: dict[str, Any], run: str) -> list[Curve]:
     found: list[Curve] = []
     for kind in ("pass", "maj"):
         points = [
-            (int(name.removeprefix(f"{kind}@")), float(of["value"]), float(of["low"]), float(of["high"]))
+            (int(name.removeprefix(f"{kind}@")), of["value"], of["low"], of["high"])
             for name, of in result["metrics"].items()
             if name.startswith(f"{kind}@")
         ]
+        if not all(point[0] >= 1 and all(map(is_number, point)) for point in points):
+            raise ValueError(f"{kind}@k is not a number for each k")
         if points:
             found.append(Curve(run, str(result["problems"]["name"]), kind, sorted(points)))
     return found

@@ -10,8 +10,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gtpo.records import is_number
 from gtpo.reports.checks import CHECKS, Finding, Level
-from gtpo.reports.runs import MEANINGS, Row, Run, is_number, logged_names, stands_for
+from gtpo.reports.runs import MEANINGS, Row, Run, logged_names, stands_for
 
 WINDOW = 5
 """Rows that a value is averaged over: one bad step is no news."""

@@ -9,8 +9,6 @@ from typing import Any
 from gtpo.errors import DataError
 from gtpo.records import GROUPS_FILE, SCHEMA, GroupRecord, RecordFile, group_from_row
 
-_PER_TOKEN = ("pieces", "token_weight", "token_advantage", "trained")
-
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
@@ -55,26 +53,10 @@ def _usable(row: dict[str, Any], skipped: Counter[str]) -> GroupRecord | None:
         skipped[f"schema {repr(row.get('schema'))[:40]} where this version of gtpo reads {SCHEMA}"] += 1
         return None
     try:
-        group = group_from_row(row)
-        sound = isinstance(row["step"], int) and bool(group.completions) and all(map(_is_sound, group.completions))
-    except (TypeError, KeyError, AttributeError):
-        sound, group = False, None
-    if not sound:
+        return group_from_row(row)
+    except DataError:
         skipped["fields are missing or do not fit together"] += 1
-    return group if sound else None
-
-
-def _is_sound(completion: Any) -> bool:
-    size = len(completion.token_ids)
-    lists = [getattr(completion, name) for name in _PER_TOKEN]
-    if completion.token_entropy is not None:
-        lists.append(completion.token_entropy)
-    return (
-        all(isinstance(each, list) and len(each) == size for each in lists)
-        and all(isinstance(piece, str) for piece in completion.pieces)
-        and isinstance(completion.rewards, dict)
-        and all(isinstance(run, int) and 0 <= run <= size for run in (completion.prefix, completion.suffix))
-    )
+        return None
 
 
 def _groups_file(run: Path) -> Path:

@@ -5,7 +5,6 @@ made again, the end token and the entropies are missing, and the entropy filter 
 """
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 
 from gtpo.core.shaping import ShapingConfig, shape_advantages
 from gtpo.errors import DataError
-from gtpo.records import CompletionRecord, GroupRecord, RecordFile
+from gtpo.records import CompletionRecord, GroupRecord, RecordFile, is_number, is_whole
 from gtpo.reports.recorded import Recorded
 
 Encoder = Callable[[str], tuple[list[int], list[str]]]
@@ -102,11 +101,11 @@ def _rollout(row: dict[str, Any], skipped: Counter[str]) -> Rollout | None:
         skipped["neither a reward nor an advantage"] += 1
         return None
     parts = _parts(row["completion"])
-    if parts is None or not isinstance(row.get("step", 0), int):
+    if parts is None or not is_whole(row.get("step", 0)):
         skipped["a completion that is neither text nor chat messages, or a step that is no whole number"] += 1
         return None
     given = row["rewards"] if isinstance(row.get("rewards"), dict) else {}
-    by_function = given or {name: value for name, value in row.items() if name not in _KNOWN and _is_number(value)}
+    by_function = given or {name: value for name, value in row.items() if name not in _KNOWN and is_number(value)}
     rewards = {str(name): _number(value) for name, value in by_function.items()}
     if "reward" in row and not given:
         rewards = {"reward": _number(row["reward"]), **rewards}
@@ -137,12 +136,8 @@ def _content(message: dict[str, Any]) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _number(value: Any) -> float | None:
-    return float(value) if _is_number(value) and math.isfinite(value) else None
+    return float(value) if is_number(value) else None
 
 
 def _advantages(members: Sequence[Rollout]) -> list[float | None]:
@@ -167,8 +162,8 @@ def _group(members: Sequence[Rollout], encode: Encoder) -> GroupRecord:
     shaped = shape_advantages(
         completion_ids,
         inside,
-        torch.tensor([advantage or 0.0 for advantage in advantages]),
-        torch.zeros(shape),
+        torch.tensor([advantage or 0.0 for advantage in advantages], dtype=torch.float64),  # any reward fits
+        torch.zeros(shape, dtype=torch.float64),
         torch.zeros(len(members), dtype=torch.int64),
         initial_entropy=None,
         loss_mask=trained,

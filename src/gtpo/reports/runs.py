@@ -6,15 +6,23 @@ leaves in its checkpoints, and a CSV with a header. What is usable is used; what
 
 import csv
 import dataclasses
-import json
-import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gtpo.errors import DataError
-from gtpo.records import GROUPS_FILE, METRICS_FILE, RecordFile, without_summary
+from gtpo.records import (
+    GROUPS_FILE,
+    LARGEST,
+    METRICS_FILE,
+    RecordFile,
+    is_number,
+    is_whole,
+    parse_json,
+    without_summary,
+)
 
 Row = dict[str, Any]
 
@@ -108,10 +116,6 @@ def phases(rows: Sequence[Row]) -> list[str]:
     return sorted(names, reverse=True)
 
 
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def load_runs(paths: Sequence[Path | str]) -> list[Run]:
     """Every run of `paths`; one that cannot be read is an error that names it."""
     runs = [load_run(path) for path in paths]
@@ -130,24 +134,37 @@ def load_run(path: Path | str) -> Run:
     folder = _run_of(source)
     rows = training_rows(read_rows(source, notes), notes)
     if not rows:
-        raise DataError(f"{source} has no row of training metrics with a step yet. Wait for the run's first log.")
+        told = "".join(f" {note}." for note in notes)
+        hint = "Give another file of metrics, or wait" if notes else "Wait"
+        raise DataError(
+            f"{source} has no row of training metrics with a step yet.{told} {hint} for the run's next log."
+        )
     about = _json_object(folder / "run.json", notes) if source.name == METRICS_FILE else {}
     summary = _json_object(folder / "summary.json", notes) if source.name == METRICS_FILE else {}
     name = folder.resolve().name if source.name in (METRICS_FILE, "trainer_state.json") else source.stem
     seed = about.get("seed", _seed_in(name))
     after = summary.get("after")
+    after = after if isinstance(after, dict) else {}
+    notes += _too_large([*rows, after])
     if not series(rows, "accuracy").values:
         notes.append("no accuracy was logged (`accuracy`, or a reward between 0 and 1 named after it)")
     return Run(
         path=folder,
         name=name,
         method=str(about.get("method") or _method_in(name)),
-        seed=seed if isinstance(seed, int) else None,
+        seed=seed if is_whole(seed) else None,
         rows=rows,
-        after={k: float(v) for k, v in after.items() if is_number(v)} if isinstance(after, dict) else {},
+        after={k: float(v) for k, v in after.items() if is_number(v)},
         notes=notes,
         entropy_threshold=_threshold_in(folder / GROUPS_FILE) if source.name == METRICS_FILE else None,
     )
+
+
+def _too_large(rows: Sequence[Row]) -> list[str]:
+    """One note for each name that has numbers which nothing can be reckoned with."""
+    cells = (cell for row in rows for cell in row.items())
+    counts = Counter(name for name, value in cells if isinstance(value, int | float) and abs(value) > LARGEST)
+    return [f"{count} values of {name} are beyond {LARGEST:g} and were left out" for name, count in counts.items()]
 
 
 def _run_of(source: Path) -> Path:
@@ -187,18 +204,33 @@ def metrics_file(path: Path) -> Path:
 
 def read_rows(path: Path, notes: list[str]) -> list[Row]:
     """All rows of a file of metrics, whatever its form; damage is noted, not raised."""
+    skipped: dict[str, list[int]] = {}
 
-    def skipped(number: int, reason: str) -> None:
-        notes.append(f"line {number} skipped: {reason}")
+    def on_skip(number: int, reason: str) -> None:
+        skipped.setdefault(reason, []).append(number)
 
     try:
         if path.suffix == ".csv":
             return _csv_rows(path)
         if path.suffix == ".json":
             return _state_rows(path)
-        return list(RecordFile(path).rows(skipped))
-    except (OSError, UnicodeDecodeError) as error:
+        rows = list(RecordFile(path).rows(on_skip))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} cannot be read: {error}. Give a file of metrics.") from error
+    notes += [_skipped_note(numbers, reason) for reason, numbers in skipped.items()]
+    return rows
+
+
+def _skipped_note(numbers: Sequence[int], reason: str) -> str:
+    """Which lines were left out and why, in one sentence however many they are.
+
+    >>> _skipped_note([5], "torn"), _skipped_note([1, 2, 3, 4, 7], "torn")
+    ('line 5 skipped: torn', '5 lines skipped (1, 2, 3, …): torn')
+    """
+    if len(numbers) == 1:
+        return f"line {numbers[0]} skipped: {reason}"
+    shown = [*map(str, numbers[:3]), *["…"] * (len(numbers) > 3)]
+    return f"{len(numbers)} lines skipped ({', '.join(shown)}): {reason}"
 
 
 def training_rows(rows: Sequence[Row], notes: list[str]) -> list[Row]:
@@ -234,7 +266,7 @@ def _cell(text: str) -> float | str:
 
 def _state_rows(path: Path) -> list[Row]:
     try:
-        content = json.loads(path.read_text())
+        content = parse_json(path.read_text())
     except ValueError as error:
         raise DataError(f"{path} is not whole JSON ({error}). Take the one of an earlier checkpoint.") from error
     history = content.get("log_history") if isinstance(content, dict) else content
@@ -247,7 +279,7 @@ def _json_object(path: Path, notes: list[str]) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        content = json.loads(path.read_text())
+        content = parse_json(path.read_text())
     except (OSError, ValueError):
         content = None
     if not isinstance(content, dict):

@@ -5,7 +5,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-from gtpo.reports.curves import Panel
+from gtpo.reports.curves import LEAST_LOG, Panel
 from gtpo.reports.evaluations import Curve
 
 WIDTH, HEIGHT = 460, 270
@@ -24,7 +24,7 @@ class Axis:
     is_log: bool = False
 
     def at(self, value: float) -> float:
-        low, high, value = (math.log(max(v, 1e-12)) if self.is_log else v for v in (self.low, self.high, value))
+        low, high, value = (math.log(max(v, LEAST_LOG)) if self.is_log else v for v in (self.low, self.high, value))
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
     def ticks(self, count: int = 5) -> list[float]:
@@ -52,7 +52,7 @@ def panel_svg(panel: Panel, colors: dict[str, int]) -> str:
     steps = [step for run in series for step in run.steps]
     values = [value for run in series for value in run.values]
     low, high = _range(values, panel)
-    x = Axis(min(steps), max(max(steps), min(steps) + 1), LEFT, WIDTH - RIGHT)
+    x = Axis(*_room(min(steps), max(max(steps), min(steps) + 1)), LEFT, WIDTH - RIGHT)
     y = Axis(low, high, HEIGHT - BOTTOM, TOP, panel.is_log)
     parts = [_grid(x, y, "step")]
     for name, value in panel.marks.items():
@@ -115,11 +115,21 @@ def _range(values: Sequence[float], panel: Panel) -> tuple[float, float]:
     if panel.is_log:
         return low / 1.2, high * 1.2
     if panel.unit == "%":
-        return max(0.0, math.floor((low - 1) / 10) * 10), min(100.0, math.ceil((high + 1) / 10) * 10)
+        bottom, top = math.floor((low - 1) / 10) * 10, math.ceil((high + 1) / 10) * 10
+        return _room(bottom if low < 0 else max(0.0, bottom), top if high > 100 else min(100.0, top))
     near = [mark for mark in panel.marks.values() if high > 0.3 * mark]
     low, high = min(0.0, low), max([high, *near])
     pad = 0.06 * (high - low) or abs(high) or 1.0
-    return low, high + pad
+    return _room(low, high + pad)
+
+
+def _room(low: float, high: float) -> tuple[float, float]:
+    """The range of an axis, with room between its ends also where they are tiny, or huge and nearly the same.
+
+    >>> _room(0.0, 0.5), _room(1e50, 1e50)[1] > 1e50, _room(0.0, 5e-324)[1] > 1e-40
+    ((0.0, 0.5), True, True)
+    """
+    return low, max(high, low + 1e-9 * max(abs(low), abs(high), 1e-24))
 
 
 def _grid(x: Axis, y: Axis, name: str, ks: Sequence[int] | None = None) -> str:

@@ -30,7 +30,7 @@ def group_view(group: GroupRecord) -> Any:
 
     parts: list[Any] = [
         Text(f"step {group.step}", style="bold"),
-        Text(visible_lines(str(group.prompt), 2000), style="dim"),
+        Text(visible_lines(group.prompt, 2000), style="dim"),
     ]
     parts.append(_legend({fate for completion in group.completions for fate in token_fates(completion)}))
     order = sorted(
@@ -86,7 +86,7 @@ def _facts(number: int, completion: CompletionRecord, threshold: float | None) -
 def _bar(entropy: float, threshold: float | None) -> str:
     if not threshold:
         return ""
-    filled = min(_BAR, round(_BAR / 2 * entropy / threshold))
+    filled = round(min(_BAR, max(0, _BAR / 2 * entropy / threshold)))  # a tiny threshold makes the bar no longer
     cells = ["━" if cell < filled else "─" for cell in range(_BAR)]
     cells.insert(_BAR // 2, "┃")
     name = "ln 2" if abs(threshold - math.log(2)) < 1e-4 else f"{threshold:.2f}"

@@ -9,13 +9,12 @@ import base64
 import dataclasses
 import hashlib
 import json
-import math
 import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from gtpo.records import CompletionRecord, GroupRecord
+from gtpo.records import CompletionRecord, GroupRecord, is_number
 from gtpo.reports.changes import Changes, count_changes
 from gtpo.reports.fates import FATES, RARE, token_fates
 from gtpo.reports.recorded import Recorded
@@ -81,7 +80,7 @@ def _groups(groups: Sequence[GroupRecord]) -> dict[str, Any]:
         pages.append(
             {
                 "step": group.step,
-                "prompt": visible_lines(str(group.prompt)),
+                "prompt": visible_lines(group.prompt),
                 "threshold": _number(group.entropy_threshold),
                 "initial": _number(group.initial_entropy),
                 "completions": [_completion(completion, texts) for completion in group.completions],
@@ -119,9 +118,7 @@ def _changes(changes: Changes) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(f"{value:.5g}")
+    return float(f"{value:.5g}") if is_number(value) else None
 
 
 def _part(suffix: str) -> str:
