@@ -19,12 +19,12 @@ def only_process(lock: Path, refusal: str) -> Generator[None]:
     with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_still_there(lock, file):  # the one who held it has just removed it: another may have begun
+                raise ConfigError(refusal)
         except BlockingIOError as error:
             raise ConfigError(refusal) from error
         except OSError:
             logger.warning("%s: this file system has no locks; make sure that no other process writes here", lock)
-        if not _is_still_there(lock, file):
-            raise ConfigError(refusal)  # the one who held it has just removed it: the next may already have begun
         try:
             yield
         finally:

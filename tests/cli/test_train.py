@@ -186,7 +186,10 @@ def test_processes_end_without_threads_that_could_abort_them(tmp_path):
         "print('threads', [path.read_text() for path in pathlib.Path('/proc/self/task').glob('*/comm')], flush=True)\n"
     )
     shown = train_by_two_processes(
-        "--output_dir", str(tmp_path / "run"), module="name_threads", PYTHONPATH=str(tmp_path)
+        "--output_dir",
+        str(tmp_path / "run"),
+        module="name_threads",
+        PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]),
     )
     assert shown.count("threads") == 2
     assert "gloo" not in shown
@@ -196,6 +199,16 @@ def test_two_processes_say_one_plan_about_both(tmp_path):
     shown = train_by_two_processes("--output_dir", str(tmp_path / "run"), "--dry-run")
     assert shown.count("Nothing was trained") == 1
     assert "a generation batch of 16 over 2 processes" in shown  # 8 of each
+
+
+async def awaited_reward(completions, **columns):
+    return [0.25] * len(completions)
+
+
+def test_a_dry_run_waits_for_rewards_that_are_awaited(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--dry-run", "--rewards", "cli.test_train:awaited_reward"]) == 0
+    assert "awaited_reward: [0.25, 0.25, 0.25] for right answers" in capsys.readouterr().out
 
 
 calls = []
@@ -261,7 +274,7 @@ WRONG = {
     "a missing recipe": (["nowhere.yaml"], "nowhere.yaml cannot be read"),
     "fewer problems than a step asks": (
         ["--max_problems", "1"],
-        "lab has 1 problems, and one generation batch asks 2",
+        "There are 1 problems, and one generation batch asks 2",
     ),
     "a reward that raises hostile text": (["--rewards", "cli.test_train:hostile_reward"], "cannot parse �[2J"),
 }

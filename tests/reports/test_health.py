@@ -116,6 +116,14 @@ def test_a_reward_that_leaves_a_fraction_was_no_accuracy():
     assert health_of(fraction)[-1].reason.startswith("accuracy fell")
 
 
+def test_a_reward_beside_the_accuracy_does_not_hide_its_fall():
+    def accuracy(step):
+        return 0.6 if step < 12 else 0.02
+
+    signed = {"rewards/correctness_signed/mean": lambda step: 2 * accuracy(step) - 1}  # leaves 0 to 1 as it falls
+    assert health_of(rows(28, accuracy=accuracy, **signed))[-1].level == 2
+
+
 def test_first_alarms_name_the_step():
     alarms = first_alarms(health_of(rows(40, format=to(0.1, 0.9))))
     assert {key: verdict.step for key, verdict in alarms.items()} == {

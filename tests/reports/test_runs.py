@@ -54,6 +54,15 @@ def test_a_plain_trl_run_is_called_like_its_folder_not_like_its_checkpoint(tmp_p
     assert runs[0].path.name == "dapo-seed1"  # a report there outlives the checkpoint
 
 
+def test_checkpoints_of_one_run_can_be_looked_at_together(tmp_path):
+    for step in (5, 10):
+        checkpoint = tmp_path / "dapo" / f"checkpoint-{step}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "trainer_state.json").write_text(json.dumps({"log_history": [{"step": step, "reward": 0.1}]}))
+    runs = load_runs(sorted((tmp_path / "dapo").iterdir()))
+    assert {run.name for run in runs} == {"dapo/checkpoint-5", "dapo/checkpoint-10"}
+
+
 def test_the_last_steps_are_read_from_the_summary_that_trl_adds_them_to(tmp_path):
     last = {"step": 2, "train_runtime": 9, "train_loss": 0.5, "reward": 0.7}
     run = load_run(make_run(tmp_path / "x", [{"step": 1, "reward": 0.1}, last]))

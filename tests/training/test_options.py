@@ -40,9 +40,9 @@ WRONG = {
     "two bases": ("base: [a.yaml, b.yaml]", "base must be the name of a file"),
     "no rows": (
         "per_device_train_batch_size: 0",
-        "recipe.yaml: per_device_train_batch_size must be a whole number from 1",
+        "recipe.yaml: per_device_train_batch_size must be at least 1",
     ),
-    "no generations": ("num_generations: 0", "num_generations must be a whole number from 1"),
+    "no generations": ("num_generations: 0", "num_generations must be at least 1"),
     "a greedy policy": ("temperature: 0", "temperature must be a finite number above 0"),
     "a learning rate that is none": ("learning_rate: .nan", "learning_rate must be a finite number"),
     "several learning rates": ("learning_rate: [1, 2]", "learning_rate must be a finite number"),
@@ -83,6 +83,11 @@ def test_later_layers_win_and_sections_are_for_their_methods(tmp_path):
     assert values == {"learning_rate": 2, "seed": 7, "temperature": 0.5, "method": "grpo"}
     assert load_recipe(top, "sft")["seed"].value == 9
     assert load_recipe(top, "gtpo")["beta"].origin.endswith("base.yaml, section gtpo")
+
+
+def test_what_is_merged_in_by_an_anchor_may_be_overridden(tmp_path):
+    text = "rl: &rl {learning_rate: 1e-6, beta: 0.0}\ngtpo: &g {<<: *rl, beta: 0.1}\n<<: *g"
+    assert load_recipe(recipe(tmp_path, text))["beta"].value == 0.1
 
 
 def test_the_command_line_has_the_last_word():

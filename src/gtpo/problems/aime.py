@@ -16,7 +16,7 @@ def read_row(row: Row, place: str, split: str, *, name: str) -> Problem:
     answer = text_field(row, "answer", place)
     return Problem(
         question=text_field(row, "problem", place),
-        answer=(answer.lstrip("0") or "0") if answer.isdecimal() else answer,
+        answer=(answer.lstrip("0") or "0") if answer.isascii() and answer.isdecimal() else answer,
         source=f"{name}/{row.get('url') or row.get('id', split)}",
         solution=optional_text(row, "solution", place) or "",
     )

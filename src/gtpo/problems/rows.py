@@ -11,7 +11,7 @@ from gtpo.problems.problem import Problem
 from gtpo.records import parse_json
 
 Row = Mapping[str, Any]
-MOST_LEVEL = 10**9
+MOST_LEVEL = 10**18
 """Whoever has more levels has put something else there, and a data set holds no number that is much larger."""
 
 

@@ -84,6 +84,7 @@ class Health:
         self.entropy_threshold = entropy_threshold
         self.tracks: dict[str, Track] = {meaning: Track() for meaning in MEANINGS}
         self.row: Row = {}
+        self._sources: dict[str, str] = {}  # the logged name that a meaning was last read from
         self._not_fractions: set[str] = set()
 
     def add(self, row: Row) -> Verdict:
@@ -93,14 +94,15 @@ class Health:
             for name in logged_names([row], meaning)[:1]:
                 if name in MEANINGS[meaning] or name not in self._not_fractions:
                     track.add(float(row[name]))
+                    self._sources[meaning] = name
         found = [finding for check in CHECKS for finding in check(self)]
         return Verdict(row.get("step", 0), tuple(sorted(found, key=lambda finding: -finding.level)))
 
     def _drop_stand_ins(self, row: Row) -> None:
         """A reward that stood in for an accuracy and leaves 0 to 1 never was one: forget what it said."""
         outside = {name for name, value in row.items() if is_number(value) and not 0 <= value <= 1}
-        for meaning in self.tracks:
-            if any(stands_for(name, meaning) for name in outside - self._not_fractions):
+        for meaning, name in self._sources.items():
+            if name in outside and stands_for(name, meaning):
                 self.tracks[meaning] = Track()
         self._not_fractions |= outside
 

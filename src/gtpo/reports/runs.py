@@ -117,14 +117,21 @@ def phases(rows: Sequence[Row]) -> list[str]:
 
 
 def load_runs(paths: Sequence[Path | str]) -> list[Run]:
-    """Every run of `paths`; one that cannot be read is an error that names it."""
-    runs = [load_run(path) for path in paths]
-    seen: dict[Path, str] = {}
-    for run in runs:
-        if run.path.resolve() / run.name in seen:
-            raise DataError(f"{run.path} is given twice. Leave one out.")
-        seen[run.path.resolve() / run.name] = run.name
-    return runs
+    """Every run of `paths`; one that cannot be read is an error that names it.
+
+    Of several checkpoints of one run, each is a run that is called after its checkpoint too.
+    """
+    sources = [metrics_file(Path(path)).resolve() for path in paths]
+    for path, count in zip(paths, map(sources.count, sources), strict=True):
+        if count > 1:
+            raise DataError(f"{path} is given twice. Leave one out.")
+    folders = [_run_of(source) for source in sources]
+    return [
+        dataclasses.replace(run, name=f"{run.name}/{source.parent.name}")
+        if source.parent != folder and folders.count(folder) > 1
+        else run
+        for run, source, folder in zip(map(load_run, paths), sources, folders, strict=True)
+    ]
 
 
 def load_run(path: Path | str) -> Run:

@@ -23,7 +23,8 @@ _CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
 _BASED = re.compile(r"(?P<digits>-?[0-9A-Za-z.]+)_(?P<base>\d+)")
 _LEADING_ZERO = re.compile(r"[-+]?0\d+")
 _ASSIGNMENT = re.compile(r"[a-zA-Z]\s*=")
-_OPERATION = re.compile(r"[\d)}]\s*(?:\+|-|\*|\\cdot|\\times)\s*[-\d.({\\]")
+_OPERATION = re.compile(r"[\d)}\]!|]\s*(?:\+|-|(?:\*|\\cdot|\\times)(?!\s*10\s*\^))\s*[-\d.({\\\[|]")
+_STEPS = re.compile(r"=|\\approx|\\equiv")
 _NAME = re.compile(
     r"\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\)"
 )
@@ -46,7 +47,7 @@ def equivalent(answer: str, gold: str) -> bool:
 
 def _is_left_undone(answer: str) -> bool:
     """Is it a sum or product of numbers that nobody worked out? The question itself may be one."""
-    sides = [compact(split_unit(side)[0]) for side in split_top(answer, "=")]
+    sides = [compact(split_unit(side.strip())[0]) for side in _STEPS.split(answer)]
     return bool(_OPERATION.search(answer)) and not any(map(read_number, sides))
 
 

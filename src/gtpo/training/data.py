@@ -42,14 +42,12 @@ def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[l
     return problems, num_dropped
 
 
-def require_enough(problems: list[Problem], config: Any, options: RunOptions) -> None:
+def require_enough(problems: list[Problem], config: Any) -> None:
     """Refuse fewer problems than one generation batch asks: TRL would make not a single step of them."""
-    if options.method == "sft":
-        return
     needed = config.generation_batch_size // config.num_generations
     if len(problems) < needed:
         raise DataError(
-            f"{options.problems} has {len(problems)} problems, and one generation batch asks {needed} "
+            f"There are {len(problems)} problems, and one generation batch asks {needed} "
             f"({config.generation_batch_size} completions, {config.num_generations} of each). Give more "
             "problems, or lower per_device_train_batch_size or gradient_accumulation_steps."
         )

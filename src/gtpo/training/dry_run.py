@@ -1,6 +1,8 @@
 """`gtpo train --dry-run`: everything but the training."""
 
+import asyncio
 import contextlib
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,8 @@ def describe(plan: Plan) -> str:
     require_room(plan, None if tokenizer is None else model)
     trainer_arguments(plan.model_config, config)
     problems, num_dropped = training_problems(options, tokenizer, config.seed)
-    require_enough(problems, config, options)
+    if options.method != "sft":
+        require_enough(problems, config)
     held_out = held_out_problems(options)
     if held_out is not None:
         load_problems(held_out, data_dir=options.data_dir, limit=3, columns=file_columns(options, held_out))
@@ -77,7 +80,8 @@ def _try_rewards(plan: Plan, problems: list[Any]) -> list[str]:
         scores: list[Any] = []
         for texts in ([written_solution(p) if p.solution else _answer_only(p) for p in problems], ["nonsense"] * 3):
             chats = [[{"role": "assistant", "content": text}] for text in texts[: len(problems)]]
-            scores.append(reward(prompts=prompts, completions=chats, completion_ids=[[0]] * len(problems), **columns))
+            given = reward(prompts=prompts, completions=chats, completion_ids=[[0]] * len(problems), **columns)
+            scores.append(asyncio.run(given) if inspect.iscoroutine(given) else given)
         lines.append(f"reward      {name}: {scores[0]} for right answers, {scores[1]} for nonsense")
     return lines
 

@@ -1,6 +1,8 @@
 """What a command asks for, resolved and checked, before anything is written."""
 
+import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,23 +23,27 @@ GRPO_DEFAULTS = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0}
 """GRPO beside GTPO differs from it in GTPO alone, unless the recipe says otherwise."""
 
 
-_WHOLE = (1, 1e9, "a whole number from 1")
-_SHARE = (0, 1 - 1e-9, "at least 0 and below 1")
-_SIZE = (0, 1e6, "a finite number, at least 0")
-BOUNDS: dict[str, tuple[float, float, str]] = {
-    **dict.fromkeys(
-        (
-            "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "num_iterations",
-            "steps_per_generation", "max_completion_length",
-        ),
-        _WHOLE,
-    ),
-    **dict.fromkeys(("adam_beta1", "adam_beta2"), _SHARE),
-    **dict.fromkeys(("learning_rate", "beta", "max_grad_norm", "weight_decay", "dataloader_num_workers"), _SIZE),
-    "temperature": (1e-6, 1e6, "a finite number above 0"),
-    "num_train_epochs": (1e-6, 1e9, "above 0"),
-}  # fmt: skip
-"""By option: the least and the greatest value, and how to say it."""
+Bound = tuple[Callable[[float], bool], str]
+_COUNT: Bound = (lambda value: value >= 1, "at least 1")
+_SHARE: Bound = (lambda value: 0 <= value < 1, "at least 0 and below 1")
+_SIZE: Bound = (lambda value: 0 <= value < math.inf, "a finite number, at least 0")
+BOUNDS: dict[str, Bound] = {
+    "per_device_train_batch_size": _COUNT,
+    "gradient_accumulation_steps": _COUNT,
+    "num_generations": _COUNT,
+    "num_iterations": _COUNT,
+    "steps_per_generation": _COUNT,
+    "max_completion_length": _COUNT,
+    "adam_beta1": _SHARE,
+    "adam_beta2": _SHARE,
+    "learning_rate": _SIZE,
+    "beta": _SIZE,
+    "weight_decay": _SIZE,
+    "dataloader_num_workers": _SIZE,
+    "temperature": (lambda value: 0 < value < math.inf, "a finite number above 0"),
+    "num_train_epochs": (lambda value: value > 0, "above 0"),
+}
+"""By option: what a value must be, and how to say it."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +96,12 @@ def _refuse_ignored(options: RunOptions, settings: Settings) -> None:
 
 def _require_in_bounds(settings: Settings) -> None:
     """Numbers that TRL and transformers take, and fail on in the middle of a step or train nothing with."""
-    for name, (low, high, words) in BOUNDS.items():
+    for name, (is_in_bounds, words) in BOUNDS.items():
         value = settings[name].value if name in settings else None
-        if value is None or isinstance(value, bool):
+        if value is None or isinstance(value, bool) or (name == "num_train_epochs" and "max_steps" in settings):
             continue
         try:
-            is_right = low <= float(value) <= high
+            is_right = is_in_bounds(float(value))
         except (TypeError, ValueError):
             is_right = not isinstance(value, list | dict)  # words are the parser's matter
         if not is_right:

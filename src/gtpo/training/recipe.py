@@ -74,12 +74,13 @@ def parse_overrides(arguments: list[str]) -> Settings:
 class _Loader(yaml.SafeLoader):
     """Safe, and without YAML's habit of taking the last of two equal keys."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
         keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
         for key in keys:
             if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"{key} stands there twice", node.start_mark)
-        return super().construct_mapping(node, deep)
+                raise yaml.MarkedYAMLError(None, None, f"{key} stands there twice", node.start_mark)
+        return node
 
 
 def _layers(path: Path, seen: tuple[Path, ...]) -> list[tuple[dict[str, Any], str]]:
@@ -97,7 +98,7 @@ def _layers(path: Path, seen: tuple[Path, ...]) -> list[tuple[dict[str, Any], st
     layer = _mapping(content if content is not None else {}, str(path))
     layers = [(layer, str(path))]
     base = layer.get("base")
-    if base is None:
+    if not base:
         return layers
     if not isinstance(base, str):
         raise ConfigError(f"{path}: base must be the name of a file, got {base!r}.")

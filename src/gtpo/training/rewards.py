@@ -31,7 +31,7 @@ def find_reward(name: str) -> Reward:
             f"There is no reward {name!r}. Ours are {', '.join(NAMED)}; give your own as package.module:function."
         )
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # as `python -m` has it: a module beside the recipe is found
+        sys.path.append(os.getcwd())  # a script of one's own would find a module there, too
     try:
         found = getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:  # a module of somebody else's may do anything

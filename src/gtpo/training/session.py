@@ -119,8 +119,9 @@ def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (),
             require_room(plan, model)
             if processes.is_main_process:
                 if "before" not in run.summary():
-                    problems, _ = training_problems(plan.options, load_tokenizer(model), plan.config.seed)
-                    require_enough(problems, plan.config, plan.options)
+                    if plan.options.method != "sft":
+                        problems, _ = training_problems(plan.options, load_tokenizer(model), plan.config.seed)
+                        require_enough(problems, plan.config)
                     run.write_summary(before=held_out(plan, model, run, "before", progress))
                 remove_incomplete_checkpoints(run.path)
         if not _train(plan, run, model, [*callbacks, stop], stop):

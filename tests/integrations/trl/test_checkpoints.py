@@ -14,6 +14,7 @@ from gtpo.integrations.trl.checkpoints import (
     ResumableGRPOTrainer,
     last_complete_checkpoint,
     remove_incomplete_checkpoints,
+    require_whole,
 )
 
 from integrations.trl.checked import parity_reward, prompts, settings, train
@@ -140,6 +141,15 @@ def test_a_checkpoint_that_lost_something_is_not_resumed_from(name, tiny_model, 
     path.unlink()
     with pytest.raises(DataError, match=rf"checkpoint-4 is damaged: {name} is missing"):
         train(tiny_model, **{**options, "max_steps": 6}, resume_from_checkpoint=True)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "null", '{"num_processes": 1}'])
+def test_a_marker_that_is_damaged_is_said(text, tmp_path):
+    (tmp_path / "complete").write_text(text)
+    with pytest.raises(DataError, match="complete is damaged"):
+        require_whole(tmp_path, 1)
+    (tmp_path / "complete").write_text("")  # as checkpoints once had it
+    require_whole(tmp_path, 1)
 
 
 def test_folders_that_are_called_like_checkpoints_are_left_alone(tiny_model, tmp_path):

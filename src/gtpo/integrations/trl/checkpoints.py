@@ -46,11 +46,14 @@ def remove_incomplete_checkpoints(run: Path | str) -> None:
 def require_whole(checkpoint: Path, num_processes: int) -> None:
     """Refuse a checkpoint that has lost something since it was written, or that another number of processes wrote."""
     marker = checkpoint / COMPLETE
-    if not marker.is_file():
-        return  # not ours
+    text = marker.read_text() if marker.is_file() else ""
+    if not text:
+        return  # not ours, or of an earlier version: nothing to check by
     try:
-        written = json.loads(marker.read_text())
-    except ValueError as error:
+        written = json.loads(text)
+        if written.keys() != {"num_processes", "files"}:
+            raise ValueError("it does not name processes and files")
+    except (ValueError, AttributeError) as error:
         raise DataError(
             f"{marker} is damaged: {error}. Delete the checkpoint, and resume from an older one."
         ) from error
