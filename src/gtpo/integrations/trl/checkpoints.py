@@ -110,7 +110,7 @@ class CompleteCheckpoints(_Parent):
         """Was the last step made, by what the trainer is asked for now?"""
         if self.args.max_steps > 0:
             return state["global_step"] >= self.args.max_steps
-        return state["global_step"] >= state["max_steps"] and state["epoch"] >= self.args.num_train_epochs
+        return state["global_step"] >= state["max_steps"] and state["num_train_epochs"] >= self.args.num_train_epochs
 
     def _finish(self, checkpoint: str) -> TrainOutput:
         """Take over a checkpoint of the last step. transformers would make one step more."""
