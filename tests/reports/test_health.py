@@ -22,6 +22,7 @@ def to(end, start=1.0, at=20):
 TROUBLE = [
     ("not_finite", 2, {"grad_norm": to(float("nan"))}),
     ("not_finite", 2, {"loss": to(None, 0.1), "grad_norm": 1.0}),  # records write null for what is not finite
+    ("nothing_scored", 1, {"reward": to(None, 0.5), "gtpo/frac_kept": to(0.0)}),  # not the filter's doing
     ("gradient_exploding", 1, {"grad_norm": to(15.0, at=36)}),
     ("gradient_exploding", 2, {"grad_norm": to(150.0, at=36)}),
     ("entropy_rising", 1, {"entropy": to(0.75, 0.4)}),

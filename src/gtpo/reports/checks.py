@@ -2,7 +2,7 @@
 
 Each takes the state of a run (`gtpo.reports.health.Health`) and yields a finding or nothing. docs/health.md has the
 table of thresholds and the traces that set them. Values are means over five logged rows, so that no check speaks
-before the fifth, except that a gradient that is not a number speaks at once.
+before the fifth, except that a gradient or a reward that is not a number speaks at once.
 """
 
 import dataclasses
@@ -39,6 +39,13 @@ def not_finite(run: "Health") -> Findings:
     if broken:
         reason = f"{' and '.join(broken)} {'is' if len(broken) == 1 else 'are'} not a finite number"
         yield Finding("not_finite", 2, reason, f"{_SMALLER_STEPS}; in fp16, use bf16 or fp32")
+
+
+def nothing_scored(run: "Health") -> Findings:
+    """A step of which no completion has a score teaches nothing, and everything else looks calm."""
+    if not _is_scored(run):
+        remedy = "Look at the reward: it returned None for all of them"
+        yield Finding("nothing_scored", 1, "no completion of the last logged step has a score", remedy)
 
 
 def gradient_exploding(run: "Health") -> Findings:
@@ -133,7 +140,7 @@ def groups_tied(run: "Health") -> Findings:
 def completions_filtered(run: "Health") -> Findings:
     """The entropy filter leaves little to learn from."""
     kept = run["kept"].recent
-    level = 0 if kept is None else _level(1 - kept, 0.5, 0.9)
+    level = 0 if kept is None or not _is_scored(run) else _level(1 - kept, 0.5, 0.9)
     if kept is not None and level:
         reason = f"the entropy filter drops {100 * (1 - kept):.0f} % of the completions"
         remedy = f"{_SMALLER_STEPS}; if it was so from the start, set entropy_filter='auto' or another threshold"
@@ -164,6 +171,7 @@ def ratios_off(run: "Health") -> Findings:
 
 CHECKS: tuple[Callable[["Health"], Findings], ...] = (
     not_finite,
+    nothing_scored,
     gradient_exploding,
     entropy_rising,
     format_falling,
@@ -177,6 +185,10 @@ CHECKS: tuple[Callable[["Health"], Findings], ...] = (
     accuracy_falling,
 )
 """In the order in which equally grave findings are told."""
+
+
+def _is_scored(run: "Health") -> bool:
+    return "reward" not in run.row or is_number(run.row["reward"])
 
 
 def _falling(run: "Health", meaning: str, limits: tuple[float, float], remedy: str) -> Findings:
