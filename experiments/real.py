@@ -26,21 +26,23 @@ ROOT = Path(__file__).parents[1]
 POLL_SECONDS = 0.5
 START_SECONDS = 240
 EVALUATION_MINUTES = 6.0
+TEMPERATURE = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """An evaluation: the first `limit` problems of a set, so many samples each, or one greedy answer."""
+    """An evaluation: the first `limit` problems of a set, so many samples each; temperature 0 is greedy."""
 
     problems: str
     limit: int | None
     num_samples: int
     max_new_tokens: int
-    is_greedy: bool = False
+    temperature: float = TEMPERATURE
 
     @property
     def name(self) -> str:
-        return f"{self.problems}-greedy" if self.is_greedy else self.problems
+        how = {TEMPERATURE: "", 0.0: "-greedy"}
+        return self.problems + how.get(self.temperature, f"-at-{self.temperature:g}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +56,6 @@ class Spec:
     engine: str
     engine_options: Options
     evaluations: tuple[Asked, ...]
-    temperature: float = 0.9
 
 
 SPECS: Mapping[str, Spec] = {
@@ -69,9 +70,9 @@ SPECS: Mapping[str, Spec] = {
             "max_model_len": 2048, "max_num_seqs": 512, "seeds_samples": False,
         },
         evaluations=(
-            Asked("gsm8k", 320, 32, 400), Asked("gsm8k", 320, 1, 400, is_greedy=True),
+            Asked("gsm8k", 320, 32, 400), Asked("gsm8k", 320, 1, 400, temperature=0.0),
             Asked("math500", None, 4, 1024), Asked("amc23", None, 32, 1024), Asked("aime24", None, 32, 1024),
-            Asked("aime25", None, 32, 1024),
+            Asked("aime25", None, 32, 1024), Asked("gsm8k", 320, 32, 400, temperature=1.2),
         ),
     ),
     "dry": Spec(
@@ -84,7 +85,9 @@ SPECS: Mapping[str, Spec] = {
         rl_options={},
         engine="transformers",
         engine_options={},
-        evaluations=(Asked("lab", 4, 2, 16), Asked("lab", 4, 1, 16, is_greedy=True)),
+        evaluations=(
+            Asked("lab", 4, 2, 16), Asked("lab", 4, 1, 16, temperature=0.0), Asked("lab", 4, 2, 16, temperature=1.2),
+        ),
     ),
 }  # fmt: skip
 

@@ -87,7 +87,7 @@ def grade_arm(place: Place, data_dir: str | None) -> int:
             measured = measure(file, None, no_progress)
             engine = {**measured.header["engine"], "weights": place.name}  # not the folder that they lay in
             questions = [one.question for one in load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)]
-            beginnings = {} if asked.is_greedy else _beginnings(file.samples, questions, file.num_samples)
+            beginnings = {} if asked.temperature == 0 else _beginnings(file.samples, questions, file.num_samples)
             columns = {**measured.values, **beginnings}
             values = {name: [float(f"{value:.4g}") for value in column] for name, column in columns.items()}
             about = {"arm": place.arm, "seed": place.seed, "header": {**measured.header, "engine": engine}}
@@ -109,9 +109,8 @@ def _beginnings(samples: Sequence[Sample], questions: Sequence[str], num_samples
 
 def _sample(engine: Any, place: Place, asked: Asked, data_dir: str | None, batch_size: int) -> None:
     settings = SamplingSettings(
-        asked.num_samples, 0.0 if asked.is_greedy else SPECS[place.spec].temperature,
-        max_new_tokens=asked.max_new_tokens, system_prompt=SYSTEM_PROMPT,
-    )  # fmt: skip
+        asked.num_samples, asked.temperature, max_new_tokens=asked.max_new_tokens, system_prompt=SYSTEM_PROMPT
+    )
     problems = load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)
     path = place.samples(asked)
     path.parent.mkdir(parents=True, exist_ok=True)

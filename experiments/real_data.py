@@ -1,7 +1,8 @@
 """What the runs of the real model left: result files in experiments/data/real, and what can be said of them.
 
 <spec>_<arm>_seed<n>.json                a run: where it ran, and its curve
-<spec>_<arm>_seed<n>_on_<problems>.json  an evaluation: every metric of every problem (<problems>-greedy: one answer)
+<spec>_<arm>_seed<n>_on_<problems>.json  an evaluation: every metric of every problem (<problems>-greedy: one answer;
+                                         <problems>-at-<t>: at another temperature)
 <spec>_<arm>_seed<n>_groups.jsonl        a recorded group, for the token view in docs/results.md
 """
 
@@ -24,7 +25,7 @@ from gtpo.reports.measures import final
 from gtpo.reports.runs import Run
 
 REAL = DATA / "real"
-ORDER = ("gsm8k", "gsm8k-greedy", "math500", "amc23", "aime24", "aime25")
+ORDER = ("gsm8k", "gsm8k-greedy", "gsm8k-at-1.2", "math500", "amc23", "aime24", "aime25")
 CONTESTS = (("gtpo", "grpo"), ("gtpo", "grpo-kl"), ("gtpo", "sft"), ("protect", "grpo"), ("protect", "gtpo"))
 METRICS = ("pass@1", "pass@4", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
 

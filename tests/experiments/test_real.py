@@ -59,12 +59,12 @@ def test_an_arm_is_trained_and_evaluated_and_its_results_read_back(tmp_path):
     (run,) = read_runs(tmp_path / "results", "dry")
     assert (run.method, run.seed, run.num_steps) == ("gtpo", 5, 2)
     found = read_measurements(tmp_path / "results", "dry")
-    assert list(found) == [("gtpo", 5, "lab-greedy"), ("gtpo", 5, "lab")]
-    greedy, sampled = found.values()
+    assert list(found) == [("gtpo", 5, name) for name in ("lab-at-1.2", "lab-greedy", "lab")]
+    warm, greedy, sampled = found.values()
     assert sampled.num_problems == greedy.num_problems == 4
     assert {"pass@1", "pass@2", "maj@2", "format_rate", "common_beginning", "copied"} <= set(sampled.values)
     assert {"pass@1", "format_rate"} <= set(greedy.values)
-    assert (greedy.header["settings"]["temperature"], sampled.header["settings"]["temperature"]) == (0.0, 0.9)
+    assert [one.header["settings"]["temperature"] for one in (warm, greedy, sampled)] == [1.2, 0.0, 0.9]
     result = place.evaluation(SPECS["dry"].evaluations[0])
     graded = result.read_bytes()
     result.unlink()
