@@ -28,7 +28,7 @@ from gtpo.statistics import student_t
 ROOT = Path(__file__).parents[1]
 COLORS = {
     "gtpo": "#1f5fd6", "grpo": "#e07020", "grpo-entropy": "#2a9d62", "grpo-conflicts": "#9250c8", "grpo-kl": "#b08a00",
-    "sft": "#58606e", "base": "#9aa0aa",
+    "protect": "#c2327a", "sft": "#58606e", "base": "#9aa0aa",
 }  # fmt: skip
 VERDICT_COLORS = {
     "better": "#1d8a50", "worse": "#c0392b", "lower": "#1f5fd6", "higher": "#1f5fd6", "not shown": "#7a828e",

@@ -26,7 +26,11 @@ from gtpo.reports.runs import Run
 
 REAL = DATA / "real"
 ORDER = ("gsm8k", "gsm8k-greedy", "gsm8k-at-1.2", "math500", "amc23", "aime24", "aime25")
-CONTESTS = (("gtpo", "grpo"), ("gtpo", "grpo-kl"), ("gtpo", "sft"), ("protect", "grpo"), ("protect", "gtpo"))
+CONTESTS = (
+    ("gtpo", "grpo"), ("gtpo", "grpo-kl"), ("gtpo", "sft"), ("protect", "grpo"), ("protect", "grpo-kl"),
+    ("protect", "gtpo"), ("grpo-kl", "grpo"),
+)  # fmt: skip
+"""The last one is next to a repetition: β = 1e-6 adds next to nothing, so it says how far two runs lie apart."""
 METRICS = ("pass@1", "pass@4", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
 
 Measured = dict[tuple[str, int, str], Measurement]
@@ -207,10 +211,14 @@ def real_collapses(measured: Measured, arm: str) -> list[bool] | None:
 
 
 def over_runs(runs: Sequence[Run]) -> dict[str, list[Comparison]]:
-    """GTPO against each arm of RL, over seeds, in what training logs."""
-    first = [run for run in runs if run.method == "gtpo"]
-    sides = {arm: [run for run in runs if run.method == arm] for arm in ("grpo", "grpo-kl")}
-    return {arm: compare_runs(first, second) for arm, second in sides.items() if first and second}
+    """GTPO against each arm of RL in what training logs, over the seeds that both have, where they are two or more."""
+    found: dict[str, list[Comparison]] = {}
+    for arm in ("grpo", "grpo-kl"):
+        sides = [{run.seed: run for run in runs if run.method == method} for method in ("gtpo", arm)]
+        shared = sorted(sides[0].keys() & sides[1].keys())
+        if len(shared) > 1:
+            found[arm] = compare_runs(*([side[seed] for seed in shared] for side in sides))
+    return found
 
 
 def _seeds(runs: Sequence[Run]) -> str:

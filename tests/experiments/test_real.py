@@ -12,12 +12,20 @@ import pytest
 from experiments.beginnings import common_beginning, copied_share
 from experiments.collect import main as collect
 from experiments.collect import rows_of
+from experiments.figures import COLORS, tables
 from experiments.figures import main as draw
-from experiments.figures import tables
 from experiments.real import SPECS, Pair, Place, arm_options
 from experiments.real_arm import StopTogether, evaluate_arm, train_arm
 from experiments.real_arm import main as real_arm
-from experiments.real_data import over_seeds, read_measurements, read_runs, real_collapses, real_tables
+from experiments.real_data import (
+    CONTESTS,
+    over_runs,
+    over_seeds,
+    read_measurements,
+    read_runs,
+    real_collapses,
+    real_tables,
+)  # fmt: skip
 from experiments.shared import shared_table, shared_tokens
 
 from gtpo.errors import ConfigError
@@ -211,6 +219,23 @@ def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(t
     assert "| λ⁺ = 1 | GTPO | gsm8k pass@1 | 1, 1 | 87.5 | 75.0 | +12.5 |" in parts["real-differences"]
     assert "| GRPO (2) |" in parts["real-evaluations"]
     assert parts["real-table-1"].count("| GRPO |") == 1  # one row, whatever the seeds of a set are
+
+
+def test_runs_are_compared_over_the_seeds_that_both_arms_have():
+    def run(arm, seed, end):
+        rows = [{"step": step, "accuracy": end} for step in (1, 2)]
+        return Run(Path(), f"{arm}-{seed}", arm, seed, rows, {}, [])
+
+    runs = [run("gtpo", 1, 0.5), run("gtpo", 2, 0.7), run("gtpo", 3, 0.0), run("grpo-kl", 2, 0.4)]
+    assert over_runs(runs) == {}  # one seed in common says nothing about others
+    runs += [run("grpo", 1, 0.25), run("grpo", 2, 0.25)]
+    (accuracy, *_) = over_runs(runs)["grpo"]
+    assert (accuracy.first, accuracy.second) == (pytest.approx(0.6), 0.25)  # without seed 3
+    assert over_runs(runs).keys() == {"grpo"}
+
+
+def test_every_arm_that_is_compared_has_a_colour():
+    assert {arm for contest in CONTESTS for arm in contest} <= COLORS.keys()
 
 
 def test_collapses_of_the_real_model_are_counted_against_the_untrained_one(tmp_path):
