@@ -130,7 +130,7 @@ def test_a_mask_with_holes_is_refused():
 @pytest.mark.parametrize(("knob", "value"), [("edges", "middle"), ("match", "fuzzy")])
 def test_an_unknown_choice_is_refused_by_name(knob, value):
     ids = torch.zeros(1, 1, dtype=torch.int64)
-    with pytest.raises(gtpo.ConfigError, match=f"conflict_{knob} must be one of .*{value}"):
+    with pytest.raises(gtpo.ConfigError, match=f"^{knob} must be one of .*{value}"):
         gtpo.conflict_mask(ids, ids, torch.ones(1), torch.zeros(1, dtype=torch.int64), **{knob: value})
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import gtpo
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
-from gtpo.core.metrics import metric_totals, metrics
+from gtpo.core.metrics import logged_metrics, metric_totals
 
 from core.rollouts import groups, tensors
 from oracle import paper
@@ -21,7 +21,7 @@ def shape(batch, initial_entropy=0.5, **knobs):
 
 
 def logged(shaped):
-    return metrics(metric_totals(shaped).unsqueeze(0))
+    return logged_metrics(metric_totals(shaped).unsqueeze(0))
 
 
 def test_every_number_of_a_small_batch():
@@ -65,7 +65,7 @@ def test_a_batch_without_a_kept_completion_says_so():
 def test_many_processes_log_what_one_would(batch, size):
     whole = shape(batch)
     parts = [metric_totals(whole.rows(slice(i, i + size))) for i in range(0, len(batch), size)]
-    assert metrics(torch.stack(parts)) == pytest.approx(logged(whole), rel=1e-5, abs=1e-6)
+    assert logged_metrics(torch.stack(parts)) == pytest.approx(logged(whole), rel=1e-5, abs=1e-6)
 
 
 @settings(max_examples=200)

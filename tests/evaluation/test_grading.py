@@ -53,10 +53,9 @@ def test_the_grader_is_asked_once_for_each_distinct_answer_and_never_for_two_pla
 
     monkeypatch.setattr(gtpo.rewards, "are_correct", counting)
     graded("4", "4", "5", "6", "x", "1", "1")
-    assert sorted(asked) == sorted(
-        [("4", "1"), ("5", "1"), ("6", "1"), ("x", "1"), ("1", "1"), ("x", "4"), *asked[6:]]
-    )
-    assert set(asked[6:]) == {("x", "5"), ("x", "6")}
+    with_gold = [(answer, "1") for answer in ("4", "5", "6", "x", "1")]
+    with_each_other = [("x", answer) for answer in ("4", "5", "6")]
+    assert sorted(asked) == sorted(with_gold + with_each_other)
 
 
 def test_problems_are_merged_together_but_do_not_mix():
@@ -84,5 +83,4 @@ def test_a_megabyte_of_answer_is_compared_as_text(monkeypatch):
 def test_progress_counts_distinct_answers(num_answers):
     seen = []
     grade([said(*["2"] * num_answers, None)], lambda *what: seen.append(what))
-    assert seen == [*[("grading", n, num_answers) for n in range(num_answers + 1)], *seen[num_answers + 1 :]]
-    assert seen[-1] == ("merging", num_answers, num_answers)
+    assert seen == [(what, n, num_answers) for what in ("grading", "merging") for n in range(num_answers + 1)]

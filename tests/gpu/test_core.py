@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gtpo import ShapingConfig, completion_entropy, conflict_mask, shape_advantages
-from gtpo.core.metrics import metric_totals, metrics
+from gtpo.core.metrics import logged_metrics, metric_totals
 
 from core.rollouts import tensors
 from oracle import paper
@@ -55,7 +55,7 @@ def test_shaping_on_cuda_equals_the_cpu_and_the_loops(seed, match):
         assert getattr(there, name).cpu().equal(getattr(on_cpu, name)), name
     torch.testing.assert_close(there.advantages.cpu(), on_cpu.advantages, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(metric_totals(there).cpu(), metric_totals(on_cpu), atol=1e-4, rtol=1e-5)
-    assert metrics(metric_totals(there).unsqueeze(0))["gtpo/frac_conflict"] > 0
+    assert logged_metrics(metric_totals(there).unsqueeze(0))["gtpo/frac_conflict"] > 0
     for row, completion in enumerate(batch):
         expected = paper.shaped(
             batch, completion, initial_entropy=0.5, match=match, filter_mode="all", center=bool(seed % 2)

@@ -55,6 +55,8 @@ def conflict_mask(
     tensor([[1, 0, 0, 1],
             [1, 0, 1, 0]], dtype=torch.int32)
     """
+    require_choice("edges", edges, get_args(Edges))
+    require_choice("match", match, get_args(Match))
     prefix, suffix = conflict_runs(
         completion_ids, completion_mask, advantages, group_ids, edges=edges, match=match, valid=valid
     )
@@ -72,10 +74,11 @@ def conflict_runs(
     valid: RowBools | None = None,
 ) -> tuple[TokenBools, TokenBools]:
     """The two halves of `conflict_mask`: the run at the start and the run at the end of each completion."""
-    require_choice("conflict_edges", edges, get_args(Edges))
-    require_choice("conflict_match", match, get_args(Match))
-    inside = _completion(completion_mask)
-    require_shapes((completion_ids, inside), (advantages, group_ids))
+    require_shapes(
+        {"completion_ids": completion_ids, "completion_mask": completion_mask},
+        {"advantages": advantages, "group_ids": group_ids},
+    )
+    inside = _right_padded(completion_mask)
     length = inside.sum(1)
     pairs = opposite_pairs(advantage_sign(advantages, valid), group_ids)
     run = _run_lengths(completion_ids, length, pairs, _DIRECTIONS[edges], match).unsqueeze(-1)  # (directions, B, 1)
@@ -148,7 +151,7 @@ def _leading(flags: TokenBools) -> Int[Tensor, " B"]:
     return flags.to(torch.int8).cumprod(1, dtype=torch.int8).sum(1)
 
 
-def _completion(completion_mask: TokenMask) -> TokenBools:
+def _right_padded(completion_mask: TokenMask) -> TokenBools:
     inside = completion_mask.bool()
     if bool((inside[:, 1:] & ~inside[:, :-1]).any()):
         raise DataError(

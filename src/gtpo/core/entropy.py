@@ -55,7 +55,7 @@ def entropy_filter(
     >>> entropy_filter(entropy, advantages, initial_entropy=0.8)
     tensor([True, True])
     """
-    require_choice("entropy_filter", mode, get_args(EntropyFilter))
+    require_choice("mode", mode, get_args(EntropyFilter))
     confident = entropy <= threshold
     everything = torch.ones_like(confident)
     if mode == "off":

@@ -1,7 +1,7 @@
 """What one update does, in numbers. Every host logs these names.
 
-A host calls `metric_totals` on its own rows, gathers the totals of all processes and hands them to `metrics`: sums and
-counts are added up before they are divided, so that many processes log what one would.
+A host calls `metric_totals` on its own rows, gathers the totals of all processes and hands them to `logged_metrics`:
+sums and counts are added up before they are divided, so that many processes log what one would.
 """
 
 import torch
@@ -29,16 +29,29 @@ def metric_totals(shaped: ShapedAdvantages) -> Float[Tensor, " K"]:
     gained = (weight - 1).clamp(min=0) * moving
     share_of_group = valid / shaped.group_size.clamp(min=1)
     entropy = torch.where(counted, shaped.entropy, torch.zeros_like(shaped.entropy))
-    totals = (
-        valid, counted, entropy, shaped.kept, trained, prefix, suffix, prefix | suffix, moving & (weight < 1),
-        moving & (weight > 1), magnitude * counted, lost.sum(1) * per_token, gained.sum(1) * per_token,
-        share_of_group, share_of_group * shaped.tied, valid / shaped.copies.clamp(min=1),
-    )  # fmt: skip
+    sums = {
+        "completions": valid,
+        "counted": counted,
+        "entropy": entropy,
+        "kept": shaped.kept,
+        "tokens": trained,
+        "prefix": prefix,
+        "suffix": suffix,
+        "conflict": prefix | suffix,
+        "skipped": moving & (weight < 1),
+        "amplified": moving & (weight > 1),
+        "push": magnitude * counted,
+        "removed": lost.sum(1) * per_token,
+        "added": gained.sum(1) * per_token,
+        "groups": share_of_group,
+        "tied": share_of_group * shaped.tied,
+        "distinct": valid / shaped.num_copies.clamp(min=1),
+    }
     largest = entropy.max() if entropy.numel() else entropy.new_zeros(())
-    return torch.stack([total.sum().float() for total in totals] + [largest.float()])
+    return torch.stack([sums[name].sum().float() for name in _SUMS] + [largest.float()])
 
 
-def metrics(totals: Float[Tensor, "P K"]) -> dict[str, float]:
+def logged_metrics(totals: Float[Tensor, "N K"]) -> dict[str, float]:
     """The logged values, from the totals of all processes.
 
     | name | meaning |
@@ -57,7 +70,7 @@ def metrics(totals: Float[Tensor, "P K"]) -> dict[str, float]:
     >>> entropy, group = torch.full((2, 2), 0.5), torch.tensor([0, 0])
     >>> shaped = shape_advantages(ids, torch.ones_like(ids), torch.tensor([1.0, -1.0]), entropy, group,
     ...                           initial_entropy=0.5)
-    >>> metrics(metric_totals(shaped).unsqueeze(0))["gtpo/frac_conflict"]
+    >>> logged_metrics(metric_totals(shaped).unsqueeze(0))["gtpo/frac_conflict"]
     0.5
     """
     columns = totals.double().cpu()

@@ -69,10 +69,10 @@ class ShapedAdvantages:
     entropy: RowFloats  # ⟨H⟩
     push: RowFloats  # A − γ⟨H⟩, before δ and λ; 0 on invalid rows
     trained: TokenBools  # which tokens the loss is taken over, |o_i| of them
-    valid: RowBools
+    valid: RowBools  # which rows count at all
     tied: RowBools  # the row's group has no better and no worse completion
     group_size: RowFloats  # valid rows in the row's group
-    copies: RowFloats  # valid rows in the row's group that say the same
+    num_copies: RowFloats  # valid rows in the row's group that say the same
 
     def rows(self, index: slice) -> "ShapedAdvantages":
         """The same for some of the rows: a process keeps its own part of a group that it shares with others."""
@@ -115,7 +115,11 @@ def shape_advantages(
     """
     loss_mask = completion_mask if loss_mask is None else loss_mask
     valid = torch.ones_like(group_ids, dtype=torch.bool) if valid is None else valid
-    require_shapes((completion_ids, completion_mask, loss_mask, token_entropy), (advantages, group_ids, valid))
+    require_shapes(
+        {"completion_ids": completion_ids, "completion_mask": completion_mask, "loss_mask": loss_mask,
+         "token_entropy": token_entropy},
+        {"advantages": advantages, "group_ids": group_ids, "valid": valid},
+    )  # fmt: skip
     if not advantages.is_floating_point():
         raise DataError(f"advantages must be floating point, got {advantages.dtype}: the penalty would be cut off.")
     trained = completion_mask.bool() & loss_mask.bool()
@@ -136,11 +140,12 @@ def shape_advantages(
         coefficient=config.entropy_penalty, center=config.entropy_penalty_center,
     )  # fmt: skip
 
-    push = torch.where(valid, advantages - penalty.to(advantages.dtype), zero)
+    push = torch.where(valid, advantages - penalty.to(advantages.dtype), zero)  # A − γ⟨H⟩
     conflict_weight = torch.where(advantages > 0, config.conflict_positive_weight, config.conflict_negative_weight)
-    token_weight = torch.where(prefix | suffix, conflict_weight.unsqueeze(1), 1.0).to(push.dtype) * trained
+    token_weight = torch.where(prefix | suffix, conflict_weight.unsqueeze(1), 1.0).to(push.dtype) * trained  # λ
+    shaped = torch.where(kept, push, zero).unsqueeze(1) * token_weight  # δ (A − γ⟨H⟩) λ
     return ShapedAdvantages(
-        advantages=torch.where(kept, push, zero).unsqueeze(1) * token_weight,
+        advantages=shaped,
         token_weight=token_weight,
         prefix_mask=prefix,
         suffix_mask=suffix,
@@ -151,5 +156,5 @@ def shape_advantages(
         valid=valid,
         tied=is_tied(advantages, group_ids, valid),
         group_size=group_sum(valid.to(advantages.dtype), group_ids),
-        copies=num_copies(completion_ids, completion_mask, group_ids, valid),
+        num_copies=num_copies(completion_ids, completion_mask, group_ids, valid),
     )

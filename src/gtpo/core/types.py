@@ -4,10 +4,15 @@ B  rows of a batch, one completion each, groups in any order
 G  completions of one prompt (a group); groups may differ in size
 T  tokens of a completion, padded on the right
 V  vocabulary
-P  pairs of completions, or processes
+P  pairs of completions of opposite sign
+D  directions in which completions are read, forwards and backwards
+N  processes
+K  totals that metrics are made of
 
 Masks may be boolean or integers 0 and 1, ids any integer type.
 """
+
+from collections.abc import Mapping
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -23,12 +28,12 @@ RowFloats = Float[Tensor, " B"]
 RowBools = Bool[Tensor, " B"]
 
 
-def require_shapes(per_token: tuple[Tensor, ...], per_row: tuple[Tensor, ...]) -> None:
+def require_shapes(per_token: Mapping[str, Tensor], per_row: Mapping[str, Tensor]) -> None:
     """Raise DataError unless all of these agree on B and T."""
-    shapes = {tuple(tensor.shape) for tensor in per_token}
-    rows = {tuple(tensor.shape) for tensor in per_row}
-    if len(shapes) != 1 or len(per_token[0].shape) != 2 or rows != {(per_token[0].shape[0],)}:
+    shapes = {tuple(tensor.shape) for tensor in per_token.values()}
+    rows = {tuple(tensor.shape) for tensor in per_row.values()}
+    if len(shapes) != 1 or {shape[:1] for shape in shapes} != rows or len(*shapes) != 2:
+        got = (f"{name} {tuple(tensor.shape)}" for name, tensor in {**per_token, **per_row}.items())
         raise DataError(
-            "ids, masks and token entropies must all be (B, T), advantages, group ids and valid all (B,); got "
-            f"{', '.join(str(tuple(tensor.shape)) for tensor in (*per_token, *per_row))}."
+            f"{', '.join(per_token)} must all be (B, T), {', '.join(per_row)} all (B,); got {', '.join(got)}."
         )

@@ -52,6 +52,27 @@ def test_a_resumed_run_goes_on_with_it(prompts_needed, restore_callbacks, tiny_m
     assert saved["InitialEntropyCallback"]["args"]["total_entropy"] == measured(resumed).total_entropy
 
 
+@pytest.mark.parametrize("restore_callbacks", [False, True])
+def test_a_value_given_on_resume_counts_for_more_than_the_measured_one(restore_callbacks, tiny_model, tmp_path):
+    knobs = {"restore_callback_states_from_checkpoint": restore_callbacks}
+    train(tiny_model, **options(tmp_path, max_steps=2, **knobs))
+    resumed = train(tiny_model, **options(tmp_path, resume_from_checkpoint=True, initial_entropy=0.4, **knobs))
+    assert last_log(resumed)["gtpo/initial_entropy"] == 0.4
+
+
+@pytest.mark.parametrize("restore_callbacks", [False, True])
+def test_what_an_older_version_wrote_beside_it_is_no_hindrance(restore_callbacks, tiny_model, tmp_path):
+    knobs = {"initial_entropy_prompts": 2, "restore_callback_states_from_checkpoint": restore_callbacks}
+    first = train(tiny_model, **options(tmp_path, max_steps=2, **knobs))
+    path = tmp_path / "checkpoint-2/trainer_state.json"
+    state = json.loads(path.read_text())
+    state["stateful_callbacks"]["InitialEntropyCallback"]["args"]["is_needed"] = True
+    path.write_text(json.dumps(state))
+    (tmp_path / "checkpoint-2/complete").unlink()  # it knows the size of every file; older versions had none
+    resumed = train(tiny_model, **options(tmp_path, resume_from_checkpoint=str(path.parent), **knobs))
+    assert measured(resumed).value == measured(first).value
+
+
 def write_grpo_checkpoint(tiny_model, tmp_path):
     theirs = settings(tmp_path, save_strategy="steps", save_steps=2, max_steps=2)
     for ours in ("entropy_threshold", "initial_entropy"):

@@ -14,7 +14,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo.core.entropy import completion_entropy
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
-from gtpo.core.metrics import metric_totals, metrics
+from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.errors import ConfigError
 from gtpo.integrations.trl.batching import TrimmedBatches
@@ -77,11 +77,7 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
             )
         self.add_callback(MetricsRecorder())
         self.add_callback(
-            InitialEntropyCallback(
-                is_needed=args.entropy_filter == "auto",
-                given=args.initial_entropy,
-                num_prompts_needed=args.initial_entropy_prompts,
-            )
+            InitialEntropyCallback(given=args.initial_entropy, num_prompts_needed=args.initial_entropy_prompts)
         )
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -168,7 +164,7 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     def _log_shaping(self, shaped: ShapedAdvantages, more: dict[str, float]) -> None:
         totals = self.accelerator.gather(metric_totals(shaped).unsqueeze(0))
         logged = self._metrics["train" if self.model.training else "eval"]
-        for name, value in {**metrics(totals), **more}.items():
+        for name, value in {**logged_metrics(totals), **more}.items():
             logged[name].append(value)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

@@ -23,7 +23,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer  # pyright: ign
 from gtpo.core.entropy import completion_entropy
 from gtpo.core.groups import group_sum
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
-from gtpo.core.metrics import metric_totals, metrics
+from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import shape_advantages
 from gtpo.errors import ConfigError, DataError
 from gtpo.integrations.verl.config import read_settings
@@ -78,7 +78,7 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
             valid=valid,
             config=self.settings.shaping,
         )
-        logged.update(metrics(metric_totals(shaped).unsqueeze(0)))
+        logged.update(logged_metrics(metric_totals(shaped).unsqueeze(0)))
         logged["gtpo/initial_entropy"] = initial_entropy
         return shaped.advantages
 
