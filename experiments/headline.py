@@ -31,14 +31,17 @@ def _looks(records: Records, runs: Sequence[Run], measured: Measured) -> str:
     """Comparisons that could have come out either way, each counted once."""
     asked = {(setting, one.first, one.second, one.quantity): one for one in QUESTIONS for setting in SETTINGS}
     answers = [answer(question, records, key[0]) for key, question in asked.items()]
-    answers += [one for contest in CONTESTS for one in comparisons(measured, *contest)]
-    answers += [one for found in (*pairs(measured).values(), *over_runs(runs).values()) for one in found]
+    over_problems = [one for contest in CONTESTS for one in comparisons(measured, *contest) if one.low is not None]
+    over_problems += [one for found in pairs(measured).values() for one in found if one.low is not None]
+    answers += over_problems
+    answers += [one for found in over_runs(runs).values() for one in found]
     verdicts = [one.verdict for one in answers if one is not None and one.low is not None]
     num_called = sum(verdict != "not shown" for verdict in verdicts)
     return (
         f"{len(verdicts)} comparisons with an interval are shown, and {num_called} of them are called one way or the "
         f"other. Nothing corrects for their number: if no arm differed from any other, about "
-        f"{round(len(verdicts) / 20)} would be, by chance."
+        f"{round(len(verdicts) / 20)} would be, by chance, and more than that: {len(over_problems)} of them are of the "
+        f"real model with intervals over problems, which do not know how far two runs of one method lie apart."
     )
 
 

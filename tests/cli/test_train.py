@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from gtpo.cli.main import main
+from gtpo.lab import lab_model_dir
 from gtpo.records import read_groups, read_metrics
 
 SMALL = [
@@ -203,6 +204,19 @@ def test_two_processes_say_one_plan_about_both(tmp_path):
 
 async def awaited_reward(completions, **columns):
     return [0.25] * len(completions)
+
+
+def test_a_dry_run_looks_at_the_revision_that_would_be_trained_and_fetches_no_weights(tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def snapshot(name, revision, ignore_patterns):
+        asked.append((name, revision, "*.safetensors" in (ignore_patterns or ())))
+        return str(lab_model_dir())
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--dry-run", "--model", "some/model", "--model_revision", "v2"]) == 0
+    assert asked == [("some/model", "v2", True)]
 
 
 def test_a_dry_run_waits_for_rewards_that_are_awaited(tmp_path, monkeypatch, capsys):

@@ -35,9 +35,12 @@ def describe(plan: Plan) -> str:
     folder = Path(config.output_dir)
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"{folder} is not empty: choose another --output_dir.")
-    model = options.model if options.model.endswith(".gguf") else locate_model(options.model, folder)
-    if options.model.endswith(".gguf") and not Path(model).is_file():
-        raise ConfigError(f"There is no file {model}.")
+    if options.model.endswith(".gguf"):
+        model = options.model
+        if not Path(model).is_file():
+            raise ConfigError(f"There is no file {model}.")
+    else:
+        model = locate_model(options.model, folder, plan.model_config.model_revision, with_weights=False)
     tokenizer = None if model.endswith(".gguf") else load_tokenizer(model)
     require_room(plan, None if tokenizer is None else model)
     trainer_arguments(plan.model_config, config)

@@ -12,7 +12,10 @@ from gtpo.lab.model import lab_model_dir
 from gtpo.training.dequantise import dequantised
 
 
-def locate_model(name: str, run: Path, revision: str = "main") -> str:
+WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack"]
+
+
+def locate_model(name: str, run: Path, revision: str = "main", *, with_weights: bool = True) -> str:
     """A hub id or a folder: the lab's own, the one that was named, or a GGUF file dequantised into the run."""
     if name == "lab":
         return str(lab_model_dir())
@@ -26,7 +29,8 @@ def locate_model(name: str, run: Path, revision: str = "main") -> str:
     if revision != "main" and not path.exists():
         from huggingface_hub import snapshot_download
 
-        return snapshot_download(name, revision=revision)  # one folder for tokenizer, trainer and evaluations
+        # One folder for tokenizer, trainer and evaluations.
+        return snapshot_download(name, revision=revision, ignore_patterns=None if with_weights else WEIGHTS)
     return name
 
 
