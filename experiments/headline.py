@@ -40,8 +40,8 @@ def _looks(records: Records, runs: Sequence[Run], measured: Measured) -> str:
     return (
         f"{len(verdicts)} comparisons with an interval are shown, and {num_called} of them are called one way or the "
         f"other. Nothing corrects for their number: if no arm differed from any other, about "
-        f"{round(len(verdicts) / 20)} would be, by chance, and more than that: {len(over_problems)} of them are of the "
-        f"real model with intervals over problems, which do not know how far two runs of one method lie apart."
+        f"{round(len(verdicts) / 20)} would be, by chance, and more than that: {len(over_problems)} of them are of "
+        f"the real model with intervals over problems, which do not know how far two runs of one method lie apart."
     )
 
 

@@ -215,9 +215,10 @@ def over_runs(runs: Sequence[Run]) -> dict[str, list[Comparison]]:
     found: dict[str, list[Comparison]] = {}
     for arm in ("grpo", "grpo-kl"):
         sides = [{run.seed: run for run in runs if run.method == method} for method in ("gtpo", arm)]
-        shared = sorted(sides[0].keys() & sides[1].keys())
+        shared = sides[0].keys() & sides[1].keys()
         if len(shared) > 1:
-            found[arm] = compare_runs(*([side[seed] for seed in shared] for side in sides))
+            first, second = ([run for seed, run in side.items() if seed in shared] for side in sides)
+            found[arm] = compare_runs(first, second)
     return found
 
 

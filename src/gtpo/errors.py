@@ -7,6 +7,10 @@ GTPOError
 └── MissingExtraError (ImportError) an optional dependency is absent: install it
 """
 
+import contextlib
+from collections.abc import Generator
+from pathlib import Path
+
 
 class GTPOError(Exception):
     """Base of everything that gtpo raises on purpose."""
@@ -37,3 +41,12 @@ def require(is_right: bool, name: str, value: object, expected: str) -> None:
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ConfigError unless the setting `name` is one of `choices`."""
     require(value in choices, name, value, f"one of {', '.join(map(repr, choices))}")
+
+
+@contextlib.contextmanager
+def writing(path: Path, remedy: str = "Choose another place with --out.") -> Generator[None]:
+    """Turn the system's refusal to write `path` into a ConfigError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. {remedy}") from error

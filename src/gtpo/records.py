@@ -18,9 +18,12 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gtpo.errors import DataError
+
+if TYPE_CHECKING:
+    from gtpo.core.shaping import ShapedAdvantages
 
 METRICS_FILE = "metrics.jsonl"
 GROUPS_FILE = "groups.jsonl"
@@ -47,6 +50,37 @@ class CompletionRecord:
     token_advantage: list[float]  # Ã
     token_entropy: list[float] | None
     trained: list[bool]
+
+
+def completion_record(
+    shaped: "ShapedAdvantages",
+    row: int,
+    *,
+    token_ids: list[int],
+    pieces: list[str],
+    rewards: dict[str, float | None],
+    advantage: float,
+    entropy: float | None = None,
+    token_entropy: list[float] | None = None,
+) -> CompletionRecord:
+    """A row of what `shape_advantages` returned, with what only the host knows of it."""
+    size = len(token_ids)
+    return CompletionRecord(
+        token_ids=token_ids,
+        pieces=pieces,
+        rewards=rewards,
+        advantage=advantage,
+        push=shaped.push[row].item(),
+        entropy=entropy,
+        kept=bool(shaped.kept[row]),
+        valid=bool(shaped.valid[row]),
+        prefix=int(shaped.prefix_mask[row].sum()),
+        suffix=int(shaped.suffix_mask[row].sum()),
+        token_weight=shaped.token_weight[row, :size].tolist(),
+        token_advantage=shaped.advantages[row, :size].tolist(),
+        token_entropy=token_entropy,
+        trained=shaped.trained[row, :size].tolist(),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

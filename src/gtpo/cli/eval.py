@@ -8,7 +8,7 @@ from typing import Any
 
 from gtpo.cli.console import show
 from gtpo.cli.progress import ProgressBar
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, writing
 
 _EPILOG = """\
 examples:
@@ -230,10 +230,8 @@ def _write(evaluation: Any, out: Path) -> None:
 
     writable_folder(out)
     results = out / "results.json"
-    try:
+    with writing(results):
         results.write_text(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
-    except OSError as error:
-        raise ConfigError(f"{results} cannot be written: {error.strerror}. Choose another with --out.") from error
     figures = [out / "curves.png", out / "curves.svg"]
     draw_curves(evaluation, figures)
     sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.cli.console import show
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, writing
 
 _EPILOG = """\
 examples:
@@ -118,13 +118,10 @@ def _write(args: argparse.Namespace, recorded: Any, title: str) -> None:
     source: Path = args.completions[0] if args.completions else args.run_folder
     out = args.out or (source if source.is_dir() else source.parent) / "inspect.html"
     page = render_page(recorded, title=title, rollouts=bool(args.completions), opened=args.group - 1)
-    try:
+    with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{out} cannot be written: {error.strerror}. Choose another with --out.") from error
     sys.stdout.write(f"{out}\n")
     if args.screenshot is not None:
-        args.screenshot.parent.mkdir(parents=True, exist_ok=True)
         take_picture(out, args.screenshot, theme=args.theme)
         sys.stdout.write(f"{args.screenshot}\n")

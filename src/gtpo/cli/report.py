@@ -8,7 +8,7 @@ from typing import Any
 
 from gtpo.cli.console import show
 from gtpo.cli.notes import sparkline, write_notes
-from gtpo.errors import ConfigError
+from gtpo.errors import writing
 from gtpo.evaluation.layout import printable
 
 _EPILOG = """\
@@ -53,11 +53,10 @@ def run(args: argparse.Namespace) -> int:
         write_notes(one)
     _print(runs)
     out = args.out or ((runs[0].path if len(runs) == 1 else Path()) / "report.html")
-    try:
+    page = report_page(runs)
+    with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(report_page(runs), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{out} cannot be written: {error.strerror}. Choose another with --out.") from error
+        out.write_text(page, encoding="utf-8")
     sys.stdout.write(f"{out}\n")
     for folder, ending in ((args.png, "png"), (args.svg, "svg")):
         if folder is not None:

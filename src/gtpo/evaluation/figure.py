@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError
+from gtpo.errors import writing
 from gtpo.evaluation.evaluate import Evaluation
 from gtpo.evaluation.layout import printable
 from gtpo.evaluation.metrics import Measurement
@@ -62,7 +62,5 @@ def _draw_line(axis: Any, measured: Measurement, kind: str, color: str) -> Any:
 
 
 def _save(figure: Any, path: Path) -> None:
-    try:
+    with writing(path):
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another folder with --out.") from error

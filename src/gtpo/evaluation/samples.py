@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError, DataError
+from gtpo.errors import ConfigError, DataError, writing
 from gtpo.locks import only_process
 from gtpo.records import is_number, is_whole, parse_json
 
@@ -87,12 +87,10 @@ def start_or_resume(
     now goes on with the others: `digest(n)` is the digest of the first n problems.
     """
     writable_folder(path.parent)
-    try:
+    with writing(path):
         if not path.exists() or b"\n" not in path.read_bytes()[: 2**20]:
             path.write_bytes(_line(header))
             return 0
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another folder with --out.") from error
     found = read_samples(path)
     old, new = found.header["problems"], header["problems"]
     if digest is not None and old["count"] < new["count"] and digest(old["count"]) == old["sha256"]:
@@ -118,13 +116,8 @@ def start_or_resume(
 def append_samples(path: Path, samples: Sequence[Sample]) -> None:
     """Add a batch, in one write, and hand it to the system before returning."""
     lines = b"".join(_line(dataclasses.asdict(sample)) for sample in samples)
-    try:
-        with path.open("ab") as file:
-            file.write(lines)
-    except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be written: {error.strerror}. Make room; the same command then goes on where it stopped."
-        ) from error
+    with writing(path, "Make room; the same command then goes on where it stopped."), path.open("ab") as file:
+        file.write(lines)
 
 
 def only_writer(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -154,21 +147,16 @@ def _line(record: dict[str, Any]) -> bytes:
 def _cut(path: Path, size: int) -> None:
     if path.stat().st_size == size:
         return
-    try:
-        with path.open("r+b") as file:
-            file.truncate(size)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another folder with --out.") from error
+    with writing(path), path.open("r+b") as file:
+        file.truncate(size)
 
 
 def _replace(path: Path, content: bytes) -> None:
     """Write the file anew, so that an interruption leaves either the old or the new one."""
     beside = path.with_suffix(".new")
-    try:
+    with writing(path):
         beside.write_bytes(content)
         beside.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another folder with --out.") from error
 
 
 def _header(path: Path, line: bytes) -> dict[str, Any]:

@@ -112,7 +112,17 @@ def _compare_collapses(first: Sequence[Run], second: Sequence[Run]) -> Compariso
     is_shown = fisher_p(counts[0], len(first), counts[1], len(second)) < 1 - LEVEL
     verdict = "not shown" if not is_shown else "better" if shares[0] < shares[1] else "worse"
     return Comparison(
-        "collapsed runs", *shares, shares[0] - shares[1], None, None, len(first), len(second), False, verdict, None
+        name="collapsed runs",
+        first=shares[0],
+        second=shares[1],
+        difference=shares[0] - shares[1],
+        low=None,
+        high=None,
+        num_first=len(first),
+        num_second=len(second),
+        is_paired=False,
+        verdict=verdict,
+        more_seeds=None,
     )
 
 
@@ -133,9 +143,18 @@ def _compare(
     shown = low is not None and high is not None and (low > 0 or high < 0)
     verdict = "not shown" if not shown else "better" if (difference > 0) == is_good else "worse"
     return Comparison(
-        name, float(values[0].mean()), float(values[1].mean()), difference, low, high, len(values[0]), len(values[1]),
-        is_paired, verdict, None if shown else more_items(samples, difference),
-    )  # fmt: skip
+        name=name,
+        first=float(values[0].mean()),
+        second=float(values[1].mean()),
+        difference=difference,
+        low=low,
+        high=high,
+        num_first=len(values[0]),
+        num_second=len(values[1]),
+        is_paired=is_paired,
+        verdict=verdict,
+        more_seeds=None if shown else more_items(samples, difference),
+    )
 
 
 def _can_pair(first: Sequence[int | None], second: Sequence[int | None]) -> bool:

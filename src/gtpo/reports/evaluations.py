@@ -56,9 +56,18 @@ def _comparison(name: str, a: NDArray[np.float64], b: NDArray[np.float64], sizes
     if difference.excludes_zero and len(a) >= FEWEST_PROBLEMS:
         verdict = ("better" if (difference.difference > 0) != is_bad else "worse") if has_direction else "differs"
     return Comparison(
-        name, float(a.mean()), float(b.mean()), difference.difference, difference.low, difference.high, sizes[0],
-        sizes[1], True, verdict, None,
-    )  # fmt: skip
+        name=name,
+        first=float(a.mean()),
+        second=float(b.mean()),
+        difference=difference.difference,
+        low=difference.low,
+        high=difference.high,
+        num_first=sizes[0],
+        num_second=sizes[1],
+        is_paired=True,
+        verdict=verdict,
+        more_seeds=None,
+    )
 
 
 def evaluation_curves(folder: Path, run: str) -> tuple[list[Curve], list[str]]:

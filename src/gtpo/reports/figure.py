@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError
+from gtpo.errors import writing
 from gtpo.reports.curves import Panel, methods, sections
 from gtpo.reports.evaluations import Curve
 from gtpo.reports.runs import Run
@@ -88,12 +88,12 @@ def _save(figure: Any, first: Any, path: Path) -> None:
         for text, label in zip(legend.get_texts(), labels, strict=True):
             text.set_parse_math(False)
             text.set_text(label)
-    with mpl.rc_context({"svg.hashsalt": "gtpo", "svg.fonttype": "none"}):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another folder.") from error
+    with (
+        mpl.rc_context({"svg.hashsalt": "gtpo", "svg.fonttype": "none"}),
+        writing(path, "Choose another folder with --png or --svg."),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def _label(text: str) -> str:

@@ -14,7 +14,7 @@ import torch
 
 from gtpo.core.shaping import ShapingConfig, shape_advantages
 from gtpo.errors import DataError
-from gtpo.records import CompletionRecord, GroupRecord, RecordFile, is_number, is_whole
+from gtpo.records import GroupRecord, RecordFile, completion_record, is_number, is_whole
 from gtpo.reports.recorded import Recorded
 
 Encoder = Callable[[str], tuple[list[int], list[str]]]
@@ -171,23 +171,10 @@ def _group(members: Sequence[Rollout], encode: Encoder) -> GroupRecord:
         config=_CONFLICTS_ONLY,
     )
     completions = [
-        CompletionRecord(
-            token_ids=ids,
-            pieces=pieces,
-            rewards=member.rewards,
-            advantage=advantages[row] or 0.0,
-            push=shaped.push[row].item(),
-            entropy=None,
-            kept=bool(shaped.kept[row]),
-            valid=bool(shaped.valid[row]),
-            prefix=int(shaped.prefix_mask[row].sum()),
-            suffix=int(shaped.suffix_mask[row].sum()),
-            token_weight=shaped.token_weight[row, : len(ids)].tolist(),
-            token_advantage=shaped.advantages[row, : len(ids)].tolist(),
-            token_entropy=None,
-            trained=is_trained,
+        completion_record(
+            shaped, row, token_ids=ids, pieces=pieces, rewards=member.rewards, advantage=advantages[row] or 0.0
         )
-        for row, (member, (ids, pieces, is_trained)) in enumerate(zip(members, encoded, strict=True))
+        for row, (member, (ids, pieces, _)) in enumerate(zip(members, encoded, strict=True))
     ]
     return GroupRecord(members[0].step, members[0].prompt, completions, None, None)
 

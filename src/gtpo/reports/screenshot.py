@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError, MissingExtraError
+from gtpo.errors import ConfigError, MissingExtraError, writing
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MARGIN = 48
@@ -32,7 +32,9 @@ def take_picture(page: Path, picture: Path, *, theme: str = "light") -> None:
         if right < image.width and bottom < image.height:
             size = min(image.width, right + _MARGIN), min(image.height, bottom + _MARGIN)
             few = image.crop((0, 0, *size)).quantize(256, dither=Image.Dither.NONE)  # a third of the file's size
-            few.save(picture, optimize=True)
+            with writing(picture, "Choose another with --screenshot."):
+                picture.parent.mkdir(parents=True, exist_ok=True)
+                few.save(picture, optimize=True)
             return
     raise ConfigError(f"This group is too large for a picture. The page itself is there: {page}")
 

@@ -11,7 +11,6 @@ from gtpo.errors import ConfigError, MissingExtraError
 from gtpo.lab.model import lab_model_dir
 from gtpo.training.dequantise import dequantised
 
-
 WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack"]
 
 

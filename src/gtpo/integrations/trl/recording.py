@@ -1,5 +1,6 @@
 """Writes the records of a run (gtpo.records) from inside TRL: metrics at every log, whole groups now and then."""
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,15 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from gtpo.core.shaping import ShapedAdvantages
 from gtpo.integrations.trl.gathering import Rows
-from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, RecordFile, without_summary
+from gtpo.records import (
+    GROUPS_FILE,
+    METRICS_FILE,
+    CompletionRecord,
+    GroupRecord,
+    RecordFile,
+    completion_record,
+    without_summary,
+)
 
 
 class MetricsRecorder(TrainerCallback):
@@ -96,19 +105,13 @@ def _completion(
 ) -> CompletionRecord:
     size = int(rows.completion_mask[row].sum())
     token_ids = rows.completion_ids[row, :size].tolist()
-    return CompletionRecord(
+    return completion_record(
+        shaped,
+        row,
         token_ids=token_ids,
         pieces=[trainer.processing_class.decode([token]) for token in token_ids],
-        rewards={name: score if score == score else None for name, score in rewards.items()},
+        rewards={name: None if math.isnan(score) else score for name, score in rewards.items()},
         advantage=rows.advantages[row].item(),
-        push=shaped.push[row].item(),
         entropy=shaped.entropy[row].item(),
-        kept=bool(shaped.kept[row]),
-        valid=bool(shaped.valid[row]),
-        prefix=int(shaped.prefix_mask[row].sum()),
-        suffix=int(shaped.suffix_mask[row].sum()),
-        token_weight=shaped.token_weight[row, :size].tolist(),
-        token_advantage=shaped.advantages[row, :size].tolist(),
         token_entropy=[round(value, 4) for value in rows.token_entropy[row, :size].tolist()],
-        trained=shaped.trained[row, :size].tolist(),
     )
