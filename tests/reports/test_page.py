@@ -8,7 +8,7 @@ import pytest
 
 from gtpo.reports.curves import moving_mean, panel, sections
 from gtpo.reports.evaluations import Curve
-from gtpo.reports.page import held_out, report_page
+from gtpo.reports.page import evaluations_of, report_page
 from gtpo.reports.runs import load_run, load_runs
 from gtpo.reports.svg import curve_svg
 
@@ -120,7 +120,7 @@ def test_of_an_evaluation_of_several_models_the_run_shows_its_own(tmp_path):
 
     def shown(*models):
         (folder / "results.json").write_text(json.dumps({"results": [one | {"model": model} for model in models]}))
-        return held_out([load_run(folder)])
+        return evaluations_of([load_run(folder)])
 
     curves, notes = shown("lab", "runs/mine/model", "runs/other")
     assert [(curve.run, curve.kind) for curve in curves] == [("mine", "pass"), ("mine", "maj")]

@@ -45,7 +45,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gtpo.reports.page import held_out, report_page
+    from gtpo.reports.page import evaluations_of, report_page
     from gtpo.reports.runs import load_runs
 
     runs = load_runs(args.runs)
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.write(f"{out}\n")
     for folder, ending in ((args.png, "png"), (args.svg, "svg")):
         if folder is not None:
-            _draw(runs, held_out(runs)[0], folder, ending)
+            _draw(runs, evaluations_of(runs)[0], folder, ending)
     return 0
 
 

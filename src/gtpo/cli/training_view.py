@@ -37,9 +37,9 @@ def opening(plan: Any, run: Any) -> str:
 
 
 def _held_out(options: Any) -> str:
-    from gtpo.training.data import held_out_problems
+    from gtpo.training.data import held_out_set
 
-    problems = held_out_problems(options)
+    problems = held_out_set(options)
     if problems is None:
         return "nothing" if options.held_out_problems == 0 else "nothing: a file has no test split, give --held_out"
     shown = f"{options.held_out_problems} problems × {options.held_out_samples}"

@@ -37,7 +37,10 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
     differences = [difference for difference in evaluation.differences if difference.problems == problems]
     names = sorted(dict.fromkeys(name for column in columns.values() for name in column), key=_place)
     header = ["", *map(printable, columns)]
-    header += [f"{printable(one.first)} − {printable(one.second)}{_on(one, evaluation)}" for one in differences]
+    header += [
+        f"{printable(one.first)} − {printable(one.second)}{_fewer_problems_note(one, evaluation)}"
+        for one in differences
+    ]
     rows = [
         [
             _label(name),
@@ -49,7 +52,7 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
     return [header, *rows]
 
 
-def _on(difference: Difference, evaluation: Evaluation) -> str:
+def _fewer_problems_note(difference: Difference, evaluation: Evaluation) -> str:
     """The problems that a difference is over, where the columns beside it are over more."""
     sizes = {one.num_problems for one in evaluation.measurements if one.problems == difference.problems}
     return "" if sizes == {difference.num_problems} else f" (first {difference.num_problems} problems)"

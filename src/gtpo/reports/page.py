@@ -9,7 +9,7 @@ from gtpo.reports.health import Verdict, health_of_run
 from gtpo.reports.measures import final
 from gtpo.reports.runs import Run
 from gtpo.reports.style import STYLE
-from gtpo.reports.svg import NUM_COLORS, curve_svg, panel_svg, words
+from gtpo.reports.svg import NUM_COLORS, curve_svg, escaped, panel_svg
 
 MISSING = "–"
 
@@ -18,13 +18,13 @@ def report_page(runs: Sequence[Run]) -> str:
     """The whole page for these runs."""
     names = methods(runs)
     colors = {name: number for number, name in enumerate(names)}
-    curves, notes = held_out(runs)
+    curves, notes = evaluations_of(runs)
     body = [_head(runs, names), _tiles(runs, colors), _table(runs, colors), _legend(runs, colors)]
     body += [_section(section, colors) for section in sections(runs)]
     if curves:
         body.append(_evaluations(curves, _curve_colors(runs, curves, colors)))
     body.append(_notes([f"{run.name}: {note}" for run in runs for note in run.notes] + notes))
-    title = words(" · ".join(names))
+    title = escaped(" · ".join(names))
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -35,7 +35,7 @@ def report_page(runs: Sequence[Run]) -> str:
     )
 
 
-def held_out(runs: Sequence[Run]) -> tuple[list[Curve], list[str]]:
+def evaluations_of(runs: Sequence[Run]) -> tuple[list[Curve], list[str]]:
     """The evaluations that lie in the folders of the runs."""
     curves: list[Curve] = []
     notes: list[str] = []
@@ -51,7 +51,7 @@ def _head(runs: Sequence[Run], names: Sequence[str]) -> str:
     count = "one run" if len(runs) == 1 else count
     steps = sorted({run.num_steps for run in runs})
     reached = f"{steps[0]} steps" if len(steps) == 1 else f"{steps[0]} to {steps[-1]} steps"
-    return f"<header><h1>{words(' · '.join(names))}</h1><p>{count}, {reached}</p></header>"
+    return f"<header><h1>{escaped(' · '.join(names))}</h1><p>{count}, {reached}</p></header>"
 
 
 def _tiles(runs: Sequence[Run], colors: dict[str, int]) -> str:
@@ -66,7 +66,7 @@ def _tiles(runs: Sequence[Run], colors: dict[str, int]) -> str:
         ]
         seeds = f"{len(mine)} run{'s' if len(mine) > 1 else ''}"
         tiles.append(
-            f'<div class="tile c{color % NUM_COLORS}"><h3><i></i>{words(method)} <small>{seeds}</small></h3>'
+            f'<div class="tile c{color % NUM_COLORS}"><h3><i></i>{escaped(method)} <small>{seeds}</small></h3>'
             f"<dl>{''.join(facts)}</dl></div>"
         )
     return (
@@ -97,17 +97,17 @@ def _row(run: Run, color: int, verdict: Verdict) -> str:
     ends = {name: final(run.series(name)) for name in ("accuracy", "format", "entropy")}
     after = run.after.get("accuracy")
     cells = [
-        f'<td><i class="c{color % NUM_COLORS}"></i>{words(run.name)}</td>',
+        f'<td><i class="c{color % NUM_COLORS}"></i>{escaped(run.name)}</td>',
         f"<td>{MISSING if run.seed is None else run.seed}</td><td>{run.num_steps}</td>",
         *(f"<td>{_percent(ends[name])}</td>" for name in ("accuracy", "format")),
         f"<td>{MISSING if ends['entropy'] is None else format(ends['entropy'], '.3f')}</td><td>{_percent(after)}</td>",
-        f'<td class="health"><b class="level{verdict.level}">{verdict.name}</b> {words(verdict.reason)}</td>',
+        f'<td class="health"><b class="level{verdict.level}">{verdict.name}</b> {escaped(verdict.reason)}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"
 
 
 def _legend(runs: Sequence[Run], colors: dict[str, int]) -> str:
-    names = "".join(f'<span><i class="c{c % NUM_COLORS}"></i>{words(name)}</span>' for name, c in colors.items())
+    names = "".join(f'<span><i class="c{c % NUM_COLORS}"></i>{escaped(name)}</span>' for name, c in colors.items())
     several = any(sum(run.method == name for run in runs) > 1 for name in colors)
     text = "Lines are moving means over a twentieth of the steps."
     if several:
@@ -119,7 +119,7 @@ def _legend(runs: Sequence[Run], colors: dict[str, int]) -> str:
 
 def _section(section: Section, colors: dict[str, int]) -> str:
     figures = [
-        f"<figure><figcaption>{words(one.title)}{f' <small>{one.unit}</small>' if one.unit else ''}</figcaption>"
+        f"<figure><figcaption>{escaped(one.title)}{f' <small>{one.unit}</small>' if one.unit else ''}</figcaption>"
         f"{panel_svg(one, colors)}</figure>"
         for one in section.panels
     ]
@@ -140,12 +140,12 @@ def _curve_colors(runs: Sequence[Run], curves: Sequence[Curve], colors: dict[str
 def _evaluations(curves: Sequence[Curve], colors: dict[str, int]) -> str:
     keys = dict.fromkeys((curve.problems, curve.kind) for curve in curves)
     figures = [
-        f"<figure><figcaption>{words(problems)} <small>{kind}@k, %</small></figcaption>"
+        f"<figure><figcaption>{escaped(problems)} <small>{kind}@k, %</small></figcaption>"
         f"{curve_svg([c for c in curves if (c.problems, c.kind) == (problems, kind)], colors)}</figure>"
         for problems, kind in keys
     ]
     shown = dict.fromkeys(curve.run for curve in curves)
-    legend = "".join(f'<span><i class="c{colors[name] % NUM_COLORS}"></i>{words(name)}</span>' for name in shown)
+    legend = "".join(f'<span><i class="c{colors[name] % NUM_COLORS}"></i>{escaped(name)}</span>' for name in shown)
     text = "pass@k and maj@k over k, with bootstrap 95 % intervals over problems."
     return (
         f'<section><h2>Held-out problems</h2><p>{text}</p><div class="legend">{legend}</div>'
@@ -154,7 +154,7 @@ def _evaluations(curves: Sequence[Curve], colors: dict[str, int]) -> str:
 
 
 def _notes(notes: Sequence[str]) -> str:
-    items = "".join(f"<li>{words(note)}</li>" for note in notes)
+    items = "".join(f"<li>{escaped(note)}</li>" for note in notes)
     return f'<section class="notes"><h2>Notes</h2><ul>{items}</ul></section>' if notes else ""
 
 

@@ -59,7 +59,7 @@ def panel_svg(panel: Panel, colors: dict[str, int]) -> str:
         if low <= value <= high:
             parts.append(
                 f'<line class="mark" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y.at(value):.1f}" y2="{y.at(value):.1f}"/>'
-                f'<text class="markname" x="{WIDTH - RIGHT - 4}" y="{y.at(value) - 5:.1f}">{words(name)}</text>'
+                f'<text class="markname" x="{WIDTH - RIGHT - 4}" y="{y.at(value) - 5:.1f}">{escaped(name)}</text>'
             )
     for line in panel.lines:
         color = f"c{colors[line.method] % NUM_COLORS}"
@@ -96,7 +96,7 @@ def curve_svg(curves: Sequence[Curve], colors: dict[str, int]) -> str:
     return _svg(parts, f"{curves[0].kind}@k over k")
 
 
-def words(text: str) -> str:
+def escaped(text: str) -> str:
     """Text of unknown origin: escaped, without control and direction characters, of bounded length."""
     return html.escape("".join(character if character.isprintable() else "�" for character in text[:300]))
 
@@ -150,7 +150,7 @@ def _drawn(points: Sequence[tuple[float, float]], x: Axis, y: Axis, color: str, 
     """A line with its name and last value as a tooltip; a single point is a dot."""
     if not points:
         return ""
-    told = f"<title>{words(name)}: {short(points[-1][1])} at {short(points[-1][0])}</title>"
+    told = f"<title>{escaped(name)}: {short(points[-1][1])} at {short(points[-1][0])}</title>"
     if len(points) == 1:
         place = f'cx="{x.at(points[0][0]):.1f}" cy="{y.at(points[0][1]):.1f}"'
         return f'<circle class="dot {color}" {place} r="4">{told}</circle>'
@@ -162,4 +162,4 @@ def _path(points: Iterable[tuple[float, float]], x: Axis, y: Axis) -> str:
 
 
 def _svg(parts: list[str], label: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{words(label)}">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escaped(label)}">{"".join(parts)}</svg>'

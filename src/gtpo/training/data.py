@@ -58,7 +58,7 @@ def file_columns(options: RunOptions, name: str) -> dict[str, str] | None:
     return parse_columns(options.columns) if options.columns and is_file_name(name) else None
 
 
-def held_out_problems(options: RunOptions) -> str | None:
+def held_out_set(options: RunOptions) -> str | None:
     """What the numbers before and after are taken on. A file of one's own has no test split: None, unless named."""
     if options.held_out_problems == 0:
         return None

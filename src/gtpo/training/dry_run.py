@@ -13,7 +13,7 @@ from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import load_problems, to_messages
 from gtpo.training.data import (
     file_columns,
-    held_out_problems,
+    held_out_set,
     require_enough,
     rl_dataset,
     system_prompt,
@@ -47,7 +47,7 @@ def describe(plan: Plan) -> str:
     problems, num_dropped = training_problems(options, tokenizer, config.seed)
     if options.method != "sft":
         require_enough(problems, config)
-    held_out = held_out_problems(options)
+    held_out = held_out_set(options)
     if held_out is not None:
         load_problems(held_out, data_dir=options.data_dir, limit=3, columns=file_columns(options, held_out))
     dropped = "lengths not known yet" if tokenizer is None else f"{num_dropped} dropped for their length"

@@ -51,13 +51,13 @@ def guarded(reward: Reward) -> Reward:
 
     @functools.wraps(reward)
     def checked(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
-        with _told(name):
+        with _named_in_errors(name):
             scores = list(reward(*args, completions=completions, **columns))
         return _scores(name, scores, len(completions))
 
     @functools.wraps(reward)
     async def checked_later(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
-        with _told(name):
+        with _named_in_errors(name):
             scores = list(await reward(*args, completions=completions, **columns))
         return _scores(name, scores, len(completions))
 
@@ -65,7 +65,7 @@ def guarded(reward: Reward) -> Reward:
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Generator[None]:
+def _named_in_errors(name: str) -> Generator[None]:
     try:
         yield
     except DataError:

@@ -27,7 +27,7 @@ from gtpo.integrations.trl.health import watch_health
 from gtpo.integrations.trl.recording import MetricsRecorder
 from gtpo.training.data import (
     file_columns,
-    held_out_problems,
+    held_out_set,
     require_enough,
     rl_dataset,
     sft_dataset,
@@ -122,12 +122,12 @@ def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (),
                     if plan.options.method != "sft":
                         problems, _ = training_problems(plan.options, load_tokenizer(model), plan.config.seed)
                         require_enough(problems, plan.config)
-                    run.write_summary(before=held_out(plan, model, run, "before", progress))
+                    run.write_summary(before=measure_held_out(plan, model, run, "before", progress))
                 remove_incomplete_checkpoints(run.path)
         if not _train(plan, run, model, [*callbacks, stop], stop):
             return False
         if processes.is_main_process:
-            run.write_summary(after=held_out(plan, str(run.model), run, "after", progress))
+            run.write_summary(after=measure_held_out(plan, str(run.model), run, "after", progress))
         processes.wait_for_everyone()
     return True
 
@@ -157,10 +157,10 @@ def _free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def held_out(plan: Plan, model: str, run: RunFolder, when: str, progress: Any) -> dict[str, Any] | None:
+def measure_held_out(plan: Plan, model: str, run: RunFolder, when: str, progress: Any) -> dict[str, Any] | None:
     """Accuracy, format and entropy on held-out problems, sampled in the same way whatever the method."""
     options = plan.options
-    problems = held_out_problems(options)
+    problems = held_out_set(options)
     if problems is None:
         return None
     settings = SamplingSettings(

@@ -30,12 +30,12 @@ def require_room(plan: Plan, model: str | None) -> None:
     room: int | None = getattr(config, "vllm_max_model_length", None)
     if room is None:
         return
-    prompt, whence = options.max_prompt_tokens, "max_prompt_tokens"
+    prompt, source = options.max_prompt_tokens, "max_prompt_tokens"
     if prompt is None and model is not None:
-        prompt, whence = _longest_prompt(plan, load_tokenizer(model)), f"the longest prompt of {options.problems}"
+        prompt, source = _longest_prompt(plan, load_tokenizer(model)), f"the longest prompt of {options.problems}"
     if prompt is not None and room < prompt + config.max_completion_length:
         raise ConfigError(
-            f"vllm_max_model_length={room} is too small: {whence} ({prompt}) and max_completion_length "
+            f"vllm_max_model_length={room} is too small: {source} ({prompt}) and max_completion_length "
             f"({config.max_completion_length}) make {prompt + config.max_completion_length} tokens."
         )
 

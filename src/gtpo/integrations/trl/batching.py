@@ -52,11 +52,11 @@ class TrimmedBatches(_Parent):
             return [padding.cut(batch) for batch in block]
         rows = {key: value if key in SHARED_KEYS else _joined(block, key) for key, value in block[0].items()}
         divisors = torch.cat([self._divisor(batch).expand(len(batch["advantages"])) for batch in block])
-        counts = rows["advantages"].ne(0).any(dim=1) if self.beta == 0.0 else torch.ones_like(divisors).bool()
-        num_rows = max(len(block), int(self.accelerator.gather(counts.sum()).max()))
+        has_weight = rows["advantages"].ne(0).any(dim=1) if self.beta == 0.0 else torch.ones_like(divisors).bool()
+        num_rows = max(len(block), int(self.accelerator.gather(has_weight.sum()).max()))
         # Rows that stay only to make up the number need no more than a token.
-        rows["completion_mask"][:, 1:] *= counts.unsqueeze(1)
-        order = (lengths(rows["completion_mask"]) * counts).argsort(descending=True, stable=True)[:num_rows]
+        rows["completion_mask"][:, 1:] *= has_weight.unsqueeze(1)
+        order = (lengths(rows["completion_mask"]) * has_weight).argsort(descending=True, stable=True)[:num_rows]
         repacked: list[dict[str, Any]] = []
         for number in range(len(block)):
             index = order[number * num_rows // len(block) : (number + 1) * num_rows // len(block)]
