@@ -1,11 +1,37 @@
-"""Random groups that share beginnings and endings, as rollouts do; and their tensors."""
+"""Random groups that share beginnings and endings, as rollouts do; their tensors; and the knobs to shape them with."""
+
+import math
 
 import torch
 from hypothesis import strategies as st
 
+import gtpo
+
 from oracle.paper import Completion
 
 PAD = 0  # also a token of the tiny vocabularies: a pad id inside the text is text
+KNOBS = st.fixed_dictionaries(
+    {
+        "conflict_edges": st.sampled_from(["both", "prefix", "suffix", "none"]),
+        "conflict_match": st.sampled_from(["position", "prefix"]),
+        "conflict_positive_weight": st.sampled_from([0.0, 1.0, 2.0]),
+        "conflict_negative_weight": st.sampled_from([0.0, 0.5, 1.0]),
+        "entropy_filter": st.sampled_from(["auto", "all", "negative", "off"]),
+        "entropy_threshold": st.sampled_from([math.log(2), 0.3137, 1.0571]),
+        "entropy_penalty": st.sampled_from([0.0, 0.1, 1.0]),
+        "entropy_penalty_center": st.booleans(),
+    }
+)
+ORACLE_NAMES = {
+    "conflict_edges": "edges",
+    "conflict_match": "match",
+    "conflict_positive_weight": "positive",
+    "conflict_negative_weight": "negative",
+    "entropy_filter": "filter_mode",
+    "entropy_threshold": "threshold",
+    "entropy_penalty": "gamma",
+    "entropy_penalty_center": "center",
+}
 
 
 @st.composite
@@ -58,3 +84,10 @@ def tensors(batch: list[Completion], extra_padding: int = 0, ids_dtype: torch.dt
         torch.tensor([c.group for c in batch]),
     )
     return positional, {"loss_mask": loss_mask, "valid": torch.tensor([c.valid for c in batch])}
+
+
+def shape(batch, initial_entropy=0.5, layout=None, **knobs):
+    positional, masks = tensors(batch, **(layout or {}))
+    return gtpo.shape_advantages(
+        *positional, initial_entropy=initial_entropy, config=gtpo.ShapingConfig(**knobs), **masks
+    )

@@ -9,15 +9,8 @@ import gtpo
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 
-from core.rollouts import groups, tensors
+from core.rollouts import KNOBS, ORACLE_NAMES, groups, shape, tensors
 from oracle import paper
-
-
-def shape(batch, initial_entropy=0.5, **knobs):
-    positional, masks = tensors(batch)
-    return gtpo.shape_advantages(
-        *positional, initial_entropy=initial_entropy, config=gtpo.ShapingConfig(**knobs), **masks
-    )
 
 
 def logged(shaped):
@@ -53,6 +46,42 @@ def test_every_number_of_a_small_batch():
         },
         rel=1e-5,
     )
+
+
+def pushes(batch, initial_entropy, *, edges, match, positive, negative, filter_mode, threshold, gamma, center):
+    """How much every token is pushed, and what δ and λ take away and add, token by token in plain loops."""
+    found = dict.fromkeys(("push", "removed", "added", "tokens", "conflict", "skipped", "amplified"), 0.0)
+    for me in batch:
+        in_conflict = paper.conflicts(batch, me, edges, match)
+        trained = [t for t in range(len(me.tokens)) if me.valid and me.is_trained(t)]
+        for t in trained:
+            share = abs(me.advantage - paper.penalty(batch, me, gamma, center)) / len(trained)
+            weight = (positive if me.advantage > 0 else negative) if in_conflict[t] else 1.0
+            found["push"] += share
+            found["tokens"] += 1
+            found["conflict"] += in_conflict[t]
+            if not paper.is_kept(me, filter_mode, threshold, initial_entropy):
+                found["removed"] += share
+            elif weight < 1:
+                found["removed"] += share * (1 - weight)
+                found["skipped"] += 1
+            elif weight > 1:
+                found["added"] += share * (weight - 1)
+                found["amplified"] += 1
+    return found
+
+
+@settings(max_examples=500)
+@given(groups(), KNOBS, st.sampled_from([0.2, 0.9]))
+def test_what_is_taken_away_and_added_equals_plain_loops(batch, knobs, initial_entropy):
+    metrics = logged(shape(batch, initial_entropy, **knobs))
+    wanted = pushes(batch, initial_entropy, **{ORACLE_NAMES[name]: value for name, value in knobs.items()})
+    push, tokens = wanted["push"] or 1.0, wanted["tokens"] or 1.0
+    assert metrics["gtpo/frac_push_removed"] == pytest.approx(wanted["removed"] / push, rel=1e-4, abs=1e-6)
+    assert metrics["gtpo/frac_push_added"] == pytest.approx(wanted["added"] / push, rel=1e-4, abs=1e-6)
+    assert metrics["gtpo/frac_conflict"] == pytest.approx(wanted["conflict"] / tokens)
+    assert metrics["gtpo/num_tokens_skipped"] == wanted["skipped"]
+    assert metrics["gtpo/num_tokens_amplified"] == wanted["amplified"]
 
 
 def test_a_batch_without_a_kept_completion_says_so():

@@ -10,38 +10,8 @@ from hypothesis import strategies as st
 
 import gtpo
 
-from core.rollouts import groups, tensors
+from core.rollouts import KNOBS, ORACLE_NAMES, groups, shape, tensors
 from oracle import paper
-
-KNOBS = st.fixed_dictionaries(
-    {
-        "conflict_edges": st.sampled_from(["both", "prefix", "suffix", "none"]),
-        "conflict_match": st.sampled_from(["position", "prefix"]),
-        "conflict_positive_weight": st.sampled_from([0.0, 1.0, 2.0]),
-        "conflict_negative_weight": st.sampled_from([0.0, 0.5, 1.0]),
-        "entropy_filter": st.sampled_from(["auto", "all", "negative", "off"]),
-        "entropy_threshold": st.sampled_from([math.log(2), 0.3137, 1.0571]),
-        "entropy_penalty": st.sampled_from([0.0, 0.1, 1.0]),
-        "entropy_penalty_center": st.booleans(),
-    }
-)
-ORACLE_NAMES = {
-    "conflict_edges": "edges",
-    "conflict_match": "match",
-    "conflict_positive_weight": "positive",
-    "conflict_negative_weight": "negative",
-    "entropy_filter": "filter_mode",
-    "entropy_threshold": "threshold",
-    "entropy_penalty": "gamma",
-    "entropy_penalty_center": "center",
-}
-
-
-def shape(batch, initial_entropy=0.5, layout=None, **knobs):
-    positional, masks = tensors(batch, **(layout or {}))
-    return gtpo.shape_advantages(
-        *positional, initial_entropy=initial_entropy, config=gtpo.ShapingConfig(**knobs), **masks
-    )
 
 
 @settings(max_examples=1500)
