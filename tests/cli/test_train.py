@@ -16,8 +16,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from gtpo.cli.main import main
+from gtpo.cli.training_view import opening
 from gtpo.lab import lab_model_dir
 from gtpo.records import read_groups, read_metrics
+from gtpo.training.plan import make_plan
+from gtpo.training.recipe import parse_overrides
+from gtpo.training.run import RunFolder
 
 SMALL = [
     "--per_device_train_batch_size", "8", "--gradient_accumulation_steps", "1", "--max_completion_length", "40",
@@ -219,6 +223,26 @@ def test_a_dry_run_looks_at_the_revision_that_would_be_trained_and_fetches_no_we
     assert asked == [("some/model", "v2", True)]
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    {
+        "the paper's": ([], "GTPO (arXiv:2508.03772), λ = 2 / 0, filter at 0.693 nats, γ = 0.1"),
+        "neutral": (
+            ["--conflict_edges", "none", "--entropy_filter", "off", "--entropy_penalty", "0"],
+            "GTPO (arXiv:2508.03772), no conflict weights, no filter, γ = 0",
+        ),
+        "parts": (
+            ["--conflict_edges", "prefix", "--entropy_filter", "negative"],
+            "GTPO (arXiv:2508.03772), λ = 2 / 0 (prefix only), filter at 0.693 nats (negative), γ = 0.1",
+        ),
+        "grpo": (["--method", "grpo"], "GRPO, β = 0"),
+    }.values(),
+)
+def test_the_opening_says_what_is_on_and_what_is_off(options, says, tmp_path):
+    plan = make_plan(None, parse_overrides([*options, "--output_dir", str(tmp_path)]))
+    assert f"    method  {says}\n" in opening(plan, RunFolder(tmp_path))
+
+
 def test_a_dry_run_waits_for_rewards_that_are_awaited(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--dry-run", "--rewards", "cli.test_train:awaited_reward"]) == 0
@@ -274,11 +298,18 @@ WRONG = {
     "a resume with options": (["--resume", "nowhere", "--seed", "1"], "takes no recipe and no options"),
     "a dry resume": (["--resume", "nowhere", "--dry-run"], "takes no recipe and no options"),
     "an option that would do nothing": (["--lora_r", "8"], "lora_r does nothing without use_peft"),
-    "no vllm": (["--use_vllm", "true"], "pip install 'gtpo[vllm]'"),
-    "no vllm for a dry run": (["--use_vllm", "true", "--dry-run"], "pip install 'gtpo[vllm]'"),
+    "no vllm": (["--use_vllm", "true"], "pip install 'trl[vllm]'"),
+    "no vllm for a dry run": (["--use_vllm", "true", "--dry-run"], "pip install 'trl[vllm]'"),
     "vllm's option without vllm": (["--vllm_mode", "server"], "vllm_mode does nothing without use_vllm: true"),
     "a checkpoint by trl's name": (["--resume_from_checkpoint", "x"], "Use `gtpo train --resume RUN`"),
-    "what trl refuses": (["--reward_weights", "1", "2"], "TRL refuses these settings"),
+    "what trl refuses": (["--method", "grpo", "--sync_ref_model", "true"], "TRL refuses these settings"),
+    "more weights than rewards": (["--reward_weights", "1", "2"], "reward_weights has 2 numbers for 1 rewards"),
+    "a tracker that is not there": (["--report_to", "wandb", "--dry-run"], "report_to: WandbCallback requires wandb"),
+    "an empty held-out file": (["--held_out", "empty.jsonl", "--dry-run"], "held_out must be a set with problems"),
+    "a reward that returns nothing": (["--rewards", "cli.test_train:silent_reward"], "silent_reward returned nothing"),
+    "a reward without columns": (["--rewards", "cli.test_train:narrow_reward"], "It must take **columns"),
+    "an adapter for a model": (["--model", "adapter"], "holds a LoRA adapter, not a model: merge it into its base"),
+    "a run for a model": (["--model", "run"], "is the folder of a run: give the model in it, run/model"),
     "columns of no file": (["--columns", "answer=truth"], "names the columns of a file, and lab is none"),
     "no problem left": (["--max_prompt_tokens", "1"], "No problem of lab is left"),
     "a reward of words": (["--rewards", "cli.test_train:wordy_reward"], "returned 'much'"),
@@ -294,9 +325,21 @@ WRONG = {
 }
 
 
+def silent_reward(completions, **columns):
+    pass
+
+
+def narrow_reward(completions):
+    return [1.0] * len(completions)
+
+
 @pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG.keys())
 def test_bad_input_gets_one_line_and_a_nonzero_exit(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.jsonl").touch()
+    for file in ("adapter/adapter_config.json", "run/model/config.json"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text("{}")
     monkeypatch.setattr("gtpo.training.vllm.is_vllm_available", lambda: False)
     evaluations = []
     if "--use_vllm" in arguments:

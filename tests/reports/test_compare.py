@@ -1,5 +1,6 @@
 """A verdict is given when the seeds carry it, and only then."""
 
+import dataclasses
 import math
 import random
 
@@ -112,6 +113,22 @@ def test_held_out_numbers_come_from_the_summary():
     found = named(compare_runs(first, second), "accuracy, held out after training")
     assert found.verdict == "better"
     assert found.first == pytest.approx(0.81)
+
+
+def test_held_out_numbers_of_different_problems_are_not_compared():
+    first, second = run(1, 0.5, after={"accuracy": 0.8}), run(1, 0.5, after={"accuracy": 0.6})
+    alike = [dataclasses.replace(one, held_out="lab: 256 problems × 1 at temperature 1") for one in (first, second)]
+    assert "accuracy, held out after training" in {one.name for one in compare_runs(alike[:1], alike[1:])}
+    other = dataclasses.replace(second, held_out="mine.jsonl: 20 problems × 1 at temperature 1")
+    assert not any("held out" in one.name for one in compare_runs(alike[:1], [other]))
+
+
+def test_runs_with_a_reward_of_their_own_are_compared_by_it():
+    sides = [
+        [Run(None, "a", "a", seed, rows(20, reward=level + seed), {}, []) for seed in (1, 2, 3)] for level in (2, 1)
+    ]
+    found = named(compare_runs(*sides), "reward, end of training")
+    assert (found.first, found.second) == (4, 3)
 
 
 def test_nothing_in_common_and_levels_that_are_none_are_refused():

@@ -79,6 +79,13 @@ def test_a_run_is_judged_by_its_own_threshold(tmp_path):
     assert health_of_run(run, 0.5)[-1].level == 2
 
 
+def test_the_entropy_is_the_one_that_runs_of_grpo_log_too(tmp_path):
+    run = load_run(make_run(tmp_path / "gtpo-seed1", rows(3, **{"entropy": 0.3, "gtpo/entropy_mean": 0.5})))
+    assert run.series("entropy").values == [0.3] * 3
+    older = load_run(make_run(tmp_path / "gtpo-seed2", rows(3, **{"gtpo/entropy_mean": 0.5})))
+    assert older.series("entropy").values == [0.5] * 3
+
+
 def test_a_csv_is_read_with_its_gaps(tmp_path):
     (tmp_path / "trace.csv").write_text("step,accuracy,loss\n1,0.5,\n2,,nan\n3,0.75,1\n")
     run = load_run(tmp_path / "trace.csv")

@@ -90,6 +90,21 @@ def test_what_is_merged_in_by_an_anchor_may_be_overridden(tmp_path):
     assert load_recipe(recipe(tmp_path, text))["beta"].value == 0.1
 
 
+def test_epochs_take_away_the_steps_of_a_layer_below(tmp_path):
+    assert make_plan(None, {}).config.max_steps == 80
+    by_epochs = make_plan(None, parse_overrides(["--num_train_epochs", "2"])).config
+    assert (by_epochs.max_steps, by_epochs.num_train_epochs) == (-1, 2)
+    assert make_plan(None, parse_overrides(["--num_train_epochs", "2", "--max_steps", "3"])).config.max_steps == 3
+    recipe(tmp_path, "max_steps: 9", "base.yaml")
+    assert "max_steps" not in load_recipe(recipe(tmp_path, "base: base.yaml\nnum_train_epochs: 1"))
+
+
+def test_the_labs_settings_are_not_for_a_model_of_ones_own():
+    assert make_plan(None, parse_overrides(["--model", "lab"])).config.learning_rate == 2e-4
+    mine = make_plan(None, parse_overrides(["--model", "Qwen/Qwen2.5-0.5B-Instruct", "--problems", "gsm8k"])).config
+    assert (mine.learning_rate, mine.max_completion_length, mine.max_steps) == (1e-6, 512, -1)  # TRL's
+
+
 def test_the_command_line_has_the_last_word():
     arguments = [
         "--learning_rate=3e-4",

@@ -54,16 +54,20 @@ def run(args: argparse.Namespace) -> int:
         if args.levels:
             raise ConfigError("--levels is about the steps of runs: leave it out for files of samples.")
         return _compare_evaluations(args)
-    from gtpo.reports.compare import compare_runs, unpaired_seeds
+    from gtpo.reports.compare import compare_runs, held_out_sets, unpaired_seeds
     from gtpo.reports.runs import load_runs
+    from gtpo.reports.variants import name_variants
 
-    runs = load_runs([*args.first, *args.second])  # none twice, not on two sides either
+    runs = name_variants(load_runs([*args.first, *args.second]))  # none twice, not on two sides either
     first, second = runs[: len(args.first)], runs[len(args.first) :]
     for one in runs:
         write_notes(one)
     found = compare_runs(first, second, args.levels)
     for name in unpaired_seeds(first, second):
         sys.stderr.write(f"note: {printable(name)} is left out of paired differences: no run with its seed opposite\n")
+    if len(sets := held_out_sets(runs)) > 1:
+        shown = printable("; ".join(sets))
+        sys.stderr.write(f"note: held-out numbers are not compared, they were measured differently ({shown})\n")
     if len(steps := sorted({one.num_steps for one in runs})) > 1:
         sys.stderr.write(
             f"note: the runs went {' and '.join(map(str, steps))} steps; their ends are not the same step\n"
@@ -111,7 +115,8 @@ def _is_samples(path: Path) -> bool:
 
 
 def _row(one: Any) -> list[str]:
-    is_number = one.name.startswith("steps") or one.name.endswith(("length", "entropy", "answers", "completions"))
+    is_number = one.name.startswith(("steps", "reward"))
+    is_number = is_number or one.name.endswith(("length", "entropy", "answers", "completions"))
     scale, unit = (1, "") if is_number else (100, " %")
     digits = 3 if one.name.endswith("entropy") else 1
     first, second = (f"{scale * value:z.{digits}f}" for value in (one.first, one.second))

@@ -47,8 +47,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     from gtpo.reports.page import evaluations_of, report_page
     from gtpo.reports.runs import load_runs
+    from gtpo.reports.variants import name_variants
 
-    runs = load_runs(args.runs)
+    runs = name_variants(load_runs(args.runs))
     for one in runs:
         write_notes(one)
     _print(runs)

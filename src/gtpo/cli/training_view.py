@@ -14,12 +14,6 @@ logger = logging.getLogger(__name__)
 def opening(plan: Any, run: Any) -> str:
     """The start-up summary."""
     options, config = plan.options, plan.config
-    method = {
-        "gtpo": f"GTPO (arXiv:2508.03772), λ = {getattr(config, 'conflict_positive_weight', 2):g} / "
-        f"{getattr(config, 'conflict_negative_weight', 0):g}, γ = {getattr(config, 'entropy_penalty', 0):g}",
-        "grpo": f"GRPO, β = {getattr(config, 'beta', 0):g}",
-        "sft": "SFT on the published solutions",
-    }[options.method]
     steps = f"{config.max_steps} steps" if config.max_steps > 0 else f"{config.num_train_epochs:g} epochs"
     if options.method != "sft":
         prompts = config.generation_batch_size // config.num_generations
@@ -28,12 +22,25 @@ def opening(plan: Any, run: Any) -> str:
     lines = {
         "model": "the lab's, 1 M parameters" if options.model == "lab" else options.model,
         "problems": "the lab's arithmetic" if options.problems == "lab" else options.problems,
-        "method": method,
+        "method": _method(options.method, config),
         "steps": f"{steps}, learning rate {config.learning_rate:g}, seed {config.seed}",
         "held out": _held_out(options),
         "written to": f"{run.path}/  ({', '.join(files)}, checkpoints, model/, summary.json)",
     }
     return "".join(f"{name:>10}  {text}\n" for name, text in lines.items()) + "\n"
+
+
+def _method(name: str, config: Any) -> str:
+    if name == "sft":
+        return "SFT on the published solutions"
+    if name == "grpo":
+        return f"GRPO, β = {config.beta:g}"
+    weights = f"λ = {config.conflict_positive_weight:g} / {config.conflict_negative_weight:g}"
+    shared = {"none": "no conflict weights", "both": weights}
+    conflicts = shared.get(config.conflict_edges, f"{weights} ({config.conflict_edges} only)")
+    filtered = {"off": "no filter", "auto": f"filter at {config.entropy_threshold:.3g} nats"}
+    entropy = filtered.get(config.entropy_filter, f"{filtered['auto']} ({config.entropy_filter})")
+    return f"GTPO (arXiv:2508.03772), {conflicts}, {entropy}, γ = {config.entropy_penalty:g}"
 
 
 def _held_out(options: Any) -> str:
@@ -42,7 +49,7 @@ def _held_out(options: Any) -> str:
     problems = held_out_set(options)
     if problems is None:
         return "nothing" if options.held_out_problems == 0 else "nothing: a file has no test split, give --held_out"
-    shown = f"{options.held_out_problems} problems × {options.held_out_samples}"
+    shown = f"at most {options.held_out_problems} problems × {options.held_out_samples}"
     return f"{problems}, {shown}, temperature {options.held_out_temperature:g}, before and after"
 
 
@@ -92,7 +99,7 @@ def line(logs: dict[str, Any]) -> str:
     elif logs.get("loss") is not None:
         parts.append(f"loss {logs['loss']:.3f}")
     parts += [f"{name} {logs[name]:.0%}" for name in ("accuracy", "format") if logs.get(name) is not None]
-    entropy = logs.get("gtpo/entropy_mean", logs.get("entropy"))
+    entropy = logs.get("entropy", logs.get("gtpo/entropy_mean"))
     if entropy is not None:
         parts.append(f"entropy {entropy:.2f} {'<' if entropy < LN2 else '>'} ln 2")
     shares = {"kept": "gtpo/frac_kept", "conflict": "gtpo/frac_conflict"}
@@ -120,7 +127,10 @@ def closing_table(run: Any) -> str:
 
 
 def _next(run: Any) -> dict[str, str]:
-    steps = {f"gtpo report {run.path}": "curves", f"gtpo eval {run.model}": "pass@k and maj@k"}
+    config = run.config()
+    asked = f" --problems {config['problems']}" if config.get("problems", "lab") != "lab" else ""
+    steps = {f"gtpo report {run.path}": "curves", f"gtpo eval {run.model}{asked}": "pass@k and maj@k"}
     if run.groups.is_file():
         steps = {f"gtpo inspect {run.path}": "see what the update did to every token", **steps}
-    return {**steps, f"gtpo compare {run.path} --vs RUN": "with another run, such as one of --method grpo"}
+    other = "gtpo" if config.get("method") == "grpo" else "grpo"
+    return {**steps, f"gtpo compare {run.path} --vs RUN": f"with another run, such as one of --method {other}"}

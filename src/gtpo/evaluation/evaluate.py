@@ -155,7 +155,9 @@ def sample_problems(
 ) -> None:
     """Append to `path` every sample that it does not have yet, batch by batch."""
     if not problems:
-        raise ConfigError(f"The problem set {name!r} is empty. Raise --limit, or look into its file.")
+        raise ConfigError(
+            f"The problem set {name!r} is empty. Look into its file, or raise the limit on its problems."
+        )
     system_prompt = settings.system_prompt or ""
     prompts = [
         encode_prompt(engine.tokenizer, to_messages(problem, system_prompt=system_prompt)) for problem in problems

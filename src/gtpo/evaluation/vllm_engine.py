@@ -20,7 +20,7 @@ class VLLMEngine:
         try:
             import vllm  # pyright: ignore[reportMissingImports]
         except ImportError as error:
-            raise MissingExtraError("engine='vllm' needs vLLM: pip install 'gtpo[vllm]' 'vllm==0.24.*'") from error
+            raise MissingExtraError("engine='vllm' needs vLLM: pip install 'trl[vllm]' 'vllm==0.24.*'") from error
         self._vllm: Any = vllm
         self._seeds_samples = seeds_samples
         try:

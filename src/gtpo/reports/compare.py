@@ -39,14 +39,15 @@ def compare_runs(first: Sequence[Run], second: Sequence[Run], levels: Sequence[f
     for level in levels:
         require(0 < level <= 1, "level", level, "a fraction between 0 and 1")
     found: list[Comparison] = []
-    for name, measure, is_good in _quantities(levels):
+    for name, measure, is_good in _quantities(levels, has_held_out=len(held_out_sets([*first, *second])) < 2):
         sides = [[(run.seed, measure(run)) for run in runs] for runs in (first, second)]
         known = [[(seed, value) for seed, value in side if value is not None] for side in sides]
         if known[0] and known[1]:
             found.append(_compare(name, known[0], known[1], is_good))
     if not found:
         raise DataError(
-            "The two sets have nothing in common to compare: no accuracy, format or held-out result on both sides. "
+            "The two sets have nothing in common to compare: no accuracy, format, reward or held-out result on both "
+            "sides. "
             "Log `accuracy` and `format` from the reward (gtpo's rewards do)."
         )
     return [*found, _compare_collapses(first, second)]
@@ -75,7 +76,12 @@ def unpaired_seeds(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
 Measure = Callable[[Run], float | None]
 
 
-def _quantities(levels: Sequence[float]) -> list[tuple[str, Measure, bool]]:
+def held_out_sets(runs: Sequence[Run]) -> list[str]:
+    """On what and how the runs were measured after training; where it is more than one thing, nothing is compared."""
+    return list(dict.fromkeys(run.held_out for run in runs if run.held_out is not None))
+
+
+def _quantities(levels: Sequence[float], has_held_out: bool) -> list[tuple[str, Measure, bool]]:
     """Name, what it is of a run, and whether more of it is good."""
     found: list[tuple[str, Measure, bool]] = []
     for meaning in ("accuracy", "format"):
@@ -87,9 +93,9 @@ def _quantities(levels: Sequence[float]) -> list[tuple[str, Measure, bool]]:
             reached = functools.partial(steps_to, level=level)
             found.append((f"steps to {meaning} {100 * level:g} %", _of(meaning, reached), False))
         found.append((f"{meaning}, worst drop after its peak", _of(meaning, worst_drop), False))
-    for key in ("accuracy", "format"):
+    for key in ("accuracy", "format") if has_held_out else ():
         found.append((f"{key}, held out after training", functools.partial(_after, key=key), True))
-    return found
+    return [*found, ("reward, end of training", _of("reward", final), True)]
 
 
 def _of(meaning: str, measure: Callable[[Series], float | None]) -> Measure:

@@ -29,7 +29,7 @@ Row = dict[str, Any]
 MEANINGS: dict[str, tuple[str, ...]] = {
     "accuracy": ("accuracy",),
     "format": ("format",),
-    "entropy": ("gtpo/entropy_mean", "entropy"),
+    "entropy": ("entropy", "gtpo/entropy_mean"),  # TRL's, over tokens, which runs of GRPO have too
     "reward": ("reward",),
     "kept": ("gtpo/frac_kept",),
     "conflict": ("gtpo/frac_conflict",),
@@ -74,6 +74,8 @@ class Run:
     notes: list[str]
     entropy_threshold: float | None = None
     """In nats; None where the run tells of none."""
+    held_out: str | None = None
+    """On what and how the numbers of `after` were measured."""
 
     @property
     def num_steps(self) -> int:
@@ -164,7 +166,25 @@ def load_run(path: Path | str) -> Run:
         after={k: float(v) for k, v in after.items() if is_number(v)},
         notes=notes,
         entropy_threshold=_threshold_in(folder / GROUPS_FILE) if source.name == METRICS_FILE else None,
+        held_out=_held_out(after),
     )
+
+
+def _held_out(after: dict[str, Any]) -> str | None:
+    """A sentence that two runs share if their numbers can be compared.
+
+    >>> _held_out({"accuracy": 0.5, "problems": "lab", "num_problems": 256, "num_samples": 1, "temperature": 1.0})
+    'lab: 256 problems × 1 at temperature 1'
+    """
+    if "num_problems" not in after:
+        return None
+    names = ("problems", "num_problems", "num_samples", "temperature")
+    problems, count, samples, temperature = (_plain(after.get(name)) for name in names)
+    return f"{problems}: {count} problems × {samples} at temperature {temperature}"
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if is_number(value) else str(value)
 
 
 def _too_large(rows: Sequence[Row]) -> list[str]:

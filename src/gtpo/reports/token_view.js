@@ -125,7 +125,7 @@ function drawAligned(parent) {
     make("span", "", size > 1 ? label : label.split(" ")[1], cell).title = label;
   };
   bracket(left, "shared beginning");
-  make("th", "differ", left || right ? "where they differ" : "no token is shared at the start or at the end", head);
+  make("th", "differ", left || right ? "where they differ" : "no conflict tokens, at the start or at the end", head);
   bracket(right, "shared ending");
   const body = make("tbody", "", null, table);
   const placed = rows.map((row) => columns(row, left, right));

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import AutoConfig
 
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, require
 from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import load_problems, to_messages
 from gtpo.training.data import (
@@ -49,14 +49,16 @@ def describe(plan: Plan) -> str:
         require_enough(problems, config)
     held_out = held_out_set(options)
     if held_out is not None:
-        load_problems(held_out, data_dir=options.data_dir, limit=3, columns=file_columns(options, held_out))
+        first = load_problems(held_out, data_dir=options.data_dir, limit=3, columns=file_columns(options, held_out))
+        require(bool(first), "held_out", held_out, "a set with problems")
     dropped = "lengths not known yet" if tokenizer is None else f"{num_dropped} dropped for their length"
     lines = [
         f"method      {options.method}",
         f"model       {options.model}{_size(model, plan)}",
         f"problems    {options.problems}: {len(problems)} to train on, {dropped}",
         f"held out    {held_out or 'nothing'}",
-        f"steps       {_num_steps(config, len(problems), options.method)}",
+        f"steps       {_num_steps(config, len(problems), options.method)}, learning rate {config.learning_rate:g}, "
+        f"seed {config.seed}",
         f"written to  {config.output_dir}",
     ]
     if tokenizer is not None:
@@ -67,6 +69,9 @@ def describe(plan: Plan) -> str:
             most = size * (max(lengths) + config.max_completion_length)
             where = f" over {num_processes} processes" if num_processes > 1 else ""
             lines.append(f"tokens      at most {most:,} a generation batch of {size}{where}")
+            prompts = size // config.num_generations
+            lines.append(f"batch       {prompts} prompts × {config.num_generations} completions of at most "
+                         f"{config.max_completion_length} tokens")  # fmt: skip
     if options.method != "sft":
         lines += _try_rewards(plan, problems[:3])
     return "\n".join(lines) + "\nNothing was trained, nothing was written.\n"

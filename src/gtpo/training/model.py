@@ -22,6 +22,12 @@ def locate_model(name: str, run: Path, revision: str = "main", *, with_weights: 
     if path.suffix == ".gguf":
         return dequantised(path, run / "base")
     if path.exists() and not (path / "config.json").is_file():
+        if (path / "adapter_config.json").is_file():
+            raise ConfigError(
+                f"{name} holds a LoRA adapter, not a model: merge it into its base first (docs/training.md)."
+            )
+        if (path / "model" / "config.json").is_file():
+            raise ConfigError(f"{name} is the folder of a run: give the model in it, {path / 'model'}.")
         raise ConfigError(f"{name} is no model: it has no config.json. Give a folder that save_pretrained wrote.")
     if not path.exists() and (path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1):
         raise ConfigError(f"There is no model at {name}. Give an existing folder, a .gguf file, or a hub id.")

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 from transformers.utils.import_utils import is_torch_bf16_gpu_available
 from trl.trainer.model_config import ModelConfig
 
 from gtpo.errors import ConfigError
 from gtpo.training.options import NAMES, RunOptions, read_options
 from gtpo.training.parser import parse
-from gtpo.training.recipe import COMMAND_LINE, Setting, Settings, load_recipe
+from gtpo.training.recipe import COMMAND_LINE, Setting, Settings, lay_over, load_recipe
 from gtpo.training.rewards import find_reward
 
 LAB_RECIPE = Path(__file__).with_name("lab.yaml")
@@ -55,9 +56,15 @@ class Plan:
 
 
 def make_plan(recipe: Path | None, overrides: Settings) -> Plan:
-    """Read the recipe (the lab's, without one), lay the overrides over it, and check every option."""
+    """Read the recipe, lay the overrides over it, and check every option.
+
+    Without a recipe the lab's is taken, but not for a model of one's own: TRL's defaults are gentler than what the
+    lab's tiny model needs.
+    """
     method = overrides["method"].value if "method" in overrides else None
-    return plan_from({**load_recipe(recipe or LAB_RECIPE, method), **overrides})
+    is_lab = "model" not in overrides or overrides["model"].value == "lab"
+    path = recipe or (LAB_RECIPE if is_lab else None)
+    return plan_from(lay_over({} if path is None else load_recipe(path, method), overrides))
 
 
 def plan_from(settings: Settings) -> Plan:
@@ -72,6 +79,10 @@ def plan_from(settings: Settings) -> Plan:
         for name in options.rewards:
             find_reward(name)
     config, model_config = parse(options.method, theirs)
+    _require_trackers(config.report_to)
+    weights = getattr(config, "reward_weights", None)
+    if weights is not None and len(weights) != len(options.rewards):
+        raise ConfigError(f"reward_weights has {len(weights)} numbers for {len(options.rewards)} rewards.")
     resolved = {name: setting.value for name, setting in {**settings, **theirs}.items()}
     return Plan(options, config, model_config, {"method": options.method, **resolved})
 
@@ -92,6 +103,15 @@ def _refuse_ignored(options: RunOptions, settings: Settings) -> None:
             raise ConfigError(f"{settings[idle[0]].origin}: {idle[0]} does nothing without {switch}: true.")
     if options.method == "sft" and options.on_collapse == "stop":
         raise ConfigError("on_collapse=stop is for gtpo and grpo: nothing in an SFT run tells of a collapse.")
+
+
+def _require_trackers(names: list[str]) -> None:
+    """Refuse a tracker that is not installed; transformers does so too, but in the middle of the start."""
+    for tracker in get_reporting_integration_callbacks(names):
+        try:
+            tracker()
+        except (ImportError, RuntimeError) as error:
+            raise ConfigError(f"report_to: {error}") from error
 
 
 def _require_in_bounds(settings: Settings) -> None:

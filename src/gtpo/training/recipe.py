@@ -32,6 +32,12 @@ class Setting:
 Settings = dict[str, Setting]
 
 
+def lay_over(lower: Settings, upper: Settings) -> Settings:
+    """Both, the upper ones counting. A `max_steps` from below would make `num_train_epochs` do nothing: it goes."""
+    drops = {"max_steps"} if "num_train_epochs" in upper and "max_steps" not in upper else set[str]()
+    return {**{name: setting for name, setting in lower.items() if name not in drops}, **upper}
+
+
 def load_recipe(path: Path, method: str | None = None) -> Settings:
     """The settings of a recipe for one method: the given one, or the one that the recipe names."""
     layers = _layers(path, ())
@@ -45,11 +51,13 @@ def load_recipe(path: Path, method: str | None = None) -> Settings:
     settings: Settings = {}
     for layer, origin in reversed(layers):
         parts = {name: layer.pop(name) for name in list(layer) if name in SECTIONS}
-        settings.update({name: Setting(value, origin) for name, value in layer.items() if name != "base"})
+        own = {name: Setting(value, origin) for name, value in layer.items() if name != "base"}
+        settings = lay_over(settings, own)
         for section in ("rl", method):
             if method in SECTIONS[section] and section in parts:
                 part = _mapping(parts[section], f"{origin}, section {section}")
-                settings.update({name: Setting(value, f"{origin}, section {section}") for name, value in part.items()})
+                own = {name: Setting(value, f"{origin}, section {section}") for name, value in part.items()}
+                settings = lay_over(settings, own)
     settings["method"] = Setting(method, settings["method"].origin if "method" in settings else str(path))
     return settings
 

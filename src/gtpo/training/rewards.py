@@ -7,7 +7,9 @@ import inspect
 import numbers
 import os
 import sys
+import traceback
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any, cast
 
 from gtpo.errors import ConfigError, DataError
@@ -52,13 +54,13 @@ def guarded(reward: Reward) -> Reward:
     @functools.wraps(reward)
     def checked(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
         with _named_in_errors(name):
-            scores = list(reward(*args, completions=completions, **columns))
+            scores = _as_list(name, reward(*args, completions=completions, **columns))
         return _scores(name, scores, len(completions))
 
     @functools.wraps(reward)
     async def checked_later(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
         with _named_in_errors(name):
-            scores = list(await reward(*args, completions=completions, **columns))
+            scores = _as_list(name, await reward(*args, completions=completions, **columns))
         return _scores(name, scores, len(completions))
 
     return checked_later if inspect.iscoroutinefunction(reward) else checked
@@ -71,10 +73,21 @@ def _named_in_errors(name: str) -> Generator[None]:
     except DataError:
         raise
     except (Exception, SystemExit) as error:  # sys.exit(0) would end the run as if it had finished
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        hint = " It must take **columns: every column of the data set comes by its name."
         raise DataError(
-            f"Reward {name} raised {type(error).__name__}: {error}. The run stopped; mend the reward, then resume, or "
-            "start again if there is no checkpoint."
+            f"Reward {name} raised {type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})."
+            + hint * ("unexpected keyword argument" in str(error))
+            + " Nothing is trained on it; mend the reward, then resume, or start again if there is no checkpoint."
         ) from error
+
+
+def _as_list(name: str, scores: Any) -> list[Any]:
+    if scores is None:
+        raise DataError(
+            f"Reward {name} returned nothing. Return a list with one number, or None, for each completion."
+        )
+    return list(scores)
 
 
 def _scores(name: str, scores: list[Any], num_completions: int) -> list[float | None]:

@@ -1,6 +1,7 @@
 """One training run: numbers before, TRL's loop, numbers after; stopped and resumed at will."""
 
 import gc
+import os
 import signal
 import threading
 import time
@@ -66,6 +67,9 @@ class StopAtStep(TrainerCallback):
         self.__exit__()
         if not self.is_in_loop:
             raise KeyboardInterrupt
+        os.write(
+            2, b"\nStopping after this step, with a checkpoint. Once more to stop at once.\n"
+        )  # safe in a handler
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.is_in_loop = True

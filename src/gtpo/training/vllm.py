@@ -16,7 +16,7 @@ def require_vllm(plan: Plan) -> None:
     """Refuse `use_vllm` where there is no vLLM. TRL refuses it too, but only after the evaluation before training."""
     if getattr(plan.config, "use_vllm", False) and not is_vllm_available():
         raise MissingExtraError(
-            "use_vllm=true needs vLLM: pip install 'gtpo[vllm]' 'vllm==0.24.*', or give --use_vllm false to sample "
+            "use_vllm=true needs vLLM: pip install 'trl[vllm]' 'vllm==0.24.*', or give --use_vllm false to sample "
             "with transformers."
         )
 

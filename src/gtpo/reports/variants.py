@@ -1,0 +1,59 @@
+"""Runs of one method that were set differently are not seeds of one thing: each kind gets a name of its own."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gtpo.reports.runs import Run
+
+_MOST_NAMED = 3
+_NO_MATTER = {
+    "method", "seed", "data_seed", "output_dir", "run_name", "report_to", "max_steps", "num_train_epochs",
+    "logging_steps", "logging_dir", "disable_tqdm", "save_steps", "save_strategy", "save_total_limit", "record_every",
+    "record_groups", "held_out", "held_out_problems", "held_out_samples", "held_out_temperature", "held_out_tokens",
+    "data_dir", "on_collapse", "use_cpu", "bf16", "dataloader_pin_memory",
+}  # fmt: skip
+"""Options in which runs of one kind may differ: where they are, how long, and what is written down."""
+
+
+def name_variants(runs: Sequence[Run]) -> list[Run]:
+    """The runs; where those of one method differ in what was set, `method` says in what."""
+    options = [_options(run.path / "config.yaml") for run in runs]
+    found: list[Run] = []
+    for run, own in zip(runs, options, strict=True):
+        others = [each for one, each in zip(runs, options, strict=True) if one.method == run.method and each]
+        names = dict.fromkeys(name for each in others for name in each)
+        differing = [name for name in names if len({each.get(name) for each in others}) > 1]
+        if not own or not differing:
+            found.append(run)
+        elif len(differing) > _MOST_NAMED:
+            found.append(dataclasses.replace(run, method=f"{run.method}, {_without_seed(run)}"))
+        else:
+            said = ", ".join(f"{name} {own.get(name, 'default')}" for name in differing)
+            found.append(dataclasses.replace(run, method=f"{run.method}, {said}"))
+    return found
+
+
+def _options(path: Path) -> dict[str, str]:
+    """What was set, as text: the command line's numbers are text there, a recipe's are not."""
+    try:
+        content: Any = yaml.safe_load(path.read_text())
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    if not isinstance(content, dict):
+        return {}
+    return {str(name): _text(value) for name, value in content.items() if name not in _NO_MATTER}
+
+
+def _text(value: Any) -> str:
+    try:
+        return f"{float(value):g}"
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _without_seed(run: Run) -> str:
+    return run.name.removesuffix(f"-seed{run.seed}")

@@ -1,0 +1,44 @@
+"""Runs that were set differently do not pass for seeds of one thing."""
+
+from gtpo.reports.runs import load_runs
+from gtpo.reports.variants import name_variants
+
+from reports.making import make_run, rows
+
+
+def make(folder, seed, config, method="gtpo"):
+    path = make_run(folder / f"{method}-{len(config)}-seed{seed}", rows(3, accuracy=0.5), method=method, seed=seed)
+    if config is not None:
+        (path / "config.yaml").write_text(config)
+    return path
+
+
+def methods(*paths):
+    return [run.method for run in name_variants(load_runs(paths))]
+
+
+def test_seeds_of_one_thing_keep_its_name(tmp_path):
+    same = [make(tmp_path, seed, f"learning_rate: 1e-6\nseed: {seed}\noutput_dir: runs/{seed}\n") for seed in (1, 2)]
+    assert methods(*same) == ["gtpo", "gtpo"]
+
+
+def test_what_differs_is_in_the_name(tmp_path):
+    weak = make(tmp_path, 1, "learning_rate: 1e-6\nconflict_positive_weight: '1'\n")
+    plain = make(tmp_path, 1, "learning_rate: 1.0e-6\n")  # the same number, written otherwise
+    other = make(tmp_path, 1, "learning_rate: 3e-6\nbeta: 1\n", method="grpo")
+    assert methods(weak, plain, other) == [
+        "gtpo, conflict_positive_weight 1",
+        "gtpo, conflict_positive_weight default",
+        "grpo",
+    ]
+
+
+def test_many_differences_are_told_by_the_folder(tmp_path):
+    one = make(tmp_path, 1, "a: 1\nb: 1\nc: 1\nd: 1\n")
+    two = make(tmp_path, 2, "a: 2\nb: 2\nc: 2\nd: 2\ne: 2\n")
+    assert methods(one, two) == ["gtpo, gtpo-20", "gtpo, gtpo-25"]
+
+
+def test_a_run_without_readable_settings_keeps_its_name(tmp_path):
+    broken, text = make(tmp_path, 1, "a: [1"), make(tmp_path, 1, "words only")
+    assert methods(broken, text, make(tmp_path, 1, "a: 1\n\n")) == ["gtpo"] * 3
