@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from gtpo.cli.main import main
-from gtpo.cli.training_view import opening
+from gtpo.cli.training_view import closing_table, opening
 from gtpo.lab import lab_model_dir
 from gtpo.records import read_groups, read_metrics
 from gtpo.training.plan import make_plan
@@ -221,6 +221,19 @@ def test_a_dry_run_looks_at_the_revision_that_would_be_trained_and_fetches_no_we
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--dry-run", "--model", "some/model", "--model_revision", "v2"]) == 0
     assert asked == [("some/model", "v2", True)]
+
+
+def test_the_closing_says_what_to_do_next_and_whether_it_was_stopped(tmp_path):
+    settings = {"method": "grpo", "problems": "gsm8k"}
+    run = RunFolder.create(tmp_path / "run", settings, {**settings, "model": "m", "seed": 1})
+    run.write_summary(seconds=2.0, steps=7, max_steps=7)
+    said = closing_table(run)
+    assert "7 steps in 2 s" in said
+    assert "stopped" not in said
+    assert f"gtpo eval {run.model} --problems gsm8k" in said
+    assert "such as one of --method gtpo" in said
+    run.write_summary(max_steps=80)
+    assert f"stopped before step 80, since it was collapsing: `gtpo health {run.path}` says why" in closing_table(run)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,10 @@ def closing_table(run: Any) -> str:
     """Before and after, and what to do next."""
     summary = run.summary()
     before, after = summary.get("before"), summary.get("after")
-    lines = [f"\n{summary['steps']} steps in {summary['seconds']:.0f} s"]
+    steps, most = summary["steps"], summary.get("max_steps", summary["steps"])
+    lines = [f"\n{steps} steps in {summary['seconds']:.0f} s"]
+    if steps < most:
+        lines += [f"stopped before step {most}, since it was collapsing: `gtpo health {run.path}` says why"]
     if before and after:
         sampled = (
             f"{after['num_problems']} held-out problems × {after['num_samples']}, temperature {after['temperature']:g}"
@@ -120,9 +123,9 @@ def closing_table(run: Any) -> str:
         lines += [f"{name:>10}  {before[name]:>8.1%}  {after[name]:>8.1%}" for name in ("accuracy", "format")]
         if "entropy" in before and "entropy" in after:
             lines += [f"{'entropy':>10}  {before['entropy']:>8.2f}  {after['entropy']:>8.2f}     (ln 2 = 0.69)"]
-    steps = _next(run)
-    width = max(map(len, steps)) + 3
-    lines += ["\nNext:", *(f"  {command:<{width}}{what}" for command, what in steps.items())]
+    hints = _next(run)
+    width = max(map(len, hints)) + 3
+    lines += ["\nNext:", *(f"  {command:<{width}}{what}" for command, what in hints.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -145,7 +145,11 @@ def _train(plan: Plan, run: RunFolder, model: str, callbacks: Sequence[TrainerCa
     trainer = make_trainer(plan, model, callbacks)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if trainer.is_world_process_zero():
-        run.write_summary(seconds=round(earlier + time.monotonic() - start, 1), steps=trainer.state.global_step)
+        run.write_summary(
+            seconds=round(earlier + time.monotonic() - start, 1),
+            steps=trainer.state.global_step,
+            max_steps=trainer.state.max_steps,
+        )
     if stop.is_asked and trainer.state.global_step < trainer.state.max_steps:
         return False
     trainer.save_model(str(run.model))
