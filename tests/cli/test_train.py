@@ -223,6 +223,22 @@ def test_a_dry_run_looks_at_the_revision_that_would_be_trained_and_fetches_no_we
     assert asked == [("some/model", "v2", True)]
 
 
+def test_a_resumed_run_is_refused_other_problems_than_it_began_with(tmp_path, capsys):
+    rows = [json.dumps({"question": f"{n} + 1 = ?", "answer": n + 1}) for n in range(20)]
+    problems, run = tmp_path / "mine.jsonl", str(tmp_path / "run")
+    problems.write_text("\n".join(rows))
+    small = ["--problems", str(problems), "--output_dir", run, "--max_steps", "1", "--save_steps", "1", *SMALL]
+    assert main(["train", *small]) == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    del summary["after"]  # as if it had been killed before its end
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
+    problems.write_text("\n".join(rows[:12]))
+    assert main(["train", "--resume", run]) == 2
+    assert "are not those that this run began with" in capsys.readouterr().err
+    problems.write_text("\n".join(rows))
+    assert main(["train", "--resume", run]) == 0
+
+
 def test_the_closing_says_what_to_do_next_and_whether_it_was_stopped(tmp_path):
     settings = {"method": "grpo", "problems": "gsm8k"}
     run = RunFolder.create(tmp_path / "run", settings, {**settings, "model": "m", "seed": 1})

@@ -15,7 +15,7 @@ from accelerate.utils import reduce
 from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.errors import ConfigError, GTPOError
-from gtpo.evaluation.evaluate import evaluate, no_progress
+from gtpo.evaluation.evaluate import digest_of, evaluate, no_progress
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.integrations.trl import GTPOTrainer
 from gtpo.integrations.trl.checkpoints import (
@@ -122,6 +122,7 @@ def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (),
             model = locate_model(plan.options.model, run.path, plan.model_config.model_revision)
             require_room(plan, model)
             if processes.is_main_process:
+                _require_same_problems(plan, run)
                 if "before" not in run.summary():
                     if plan.options.method != "sft":
                         problems, _ = training_problems(plan.options, load_tokenizer(model), plan.config.seed)
@@ -134,6 +135,18 @@ def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (),
             run.write_summary(after=measure_held_out(plan, str(run.model), run, "after", progress))
         processes.wait_for_everyone()
     return True
+
+
+def _require_same_problems(plan: Plan, run: RunFolder) -> None:
+    """Refuse to go on with other problems than the run began with: their file may have changed in between."""
+    problems, _ = training_problems(plan.options, None, plan.config.seed)
+    digest = digest_of(problems)
+    if run.summary().setdefault("problems_sha256", digest) != digest:
+        raise ConfigError(
+            f"The problems of {plan.options.problems} are not those that this run began with. Put them back as they "
+            "were, or start a new run."
+        )
+    run.write_summary(problems_sha256=digest)
 
 
 def _train(plan: Plan, run: RunFolder, model: str, callbacks: Sequence[TrainerCallback], stop: StopAtStep) -> bool:
