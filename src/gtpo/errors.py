@@ -49,4 +49,4 @@ def writing(path: Path, remedy: str = "Choose another place with --out.") -> Gen
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}. {remedy}") from error
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}. {remedy}") from error

@@ -144,6 +144,7 @@ def test_an_interrupt_saves_a_checkpoint_and_says_how_to_go_on(unbroken, tmp_pat
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130
+    assert "Stopping after this step, with a checkpoint" in said
     assert f"gtpo train --resume {run}" in said
     assert main(["train", "--resume", str(run)]) == 0
     assert numbers(run) == numbers(unbroken)
@@ -240,13 +241,13 @@ def test_a_resumed_run_is_refused_other_problems_than_it_began_with(tmp_path, ca
 
 
 def test_the_closing_says_what_to_do_next_and_whether_it_was_stopped(tmp_path):
-    settings = {"method": "grpo", "problems": "gsm8k"}
+    settings = {"method": "grpo", "problems": "gsm8k", "data_dir": "my data"}
     run = RunFolder.create(tmp_path / "run", settings, {**settings, "model": "m", "seed": 1})
     run.write_summary(seconds=2.0, steps=7, max_steps=7)
     said = closing_table(run)
     assert "7 steps in 2 s" in said
     assert "stopped" not in said
-    assert f"gtpo eval {run.model} --problems gsm8k" in said
+    assert f"gtpo eval {run.model} --problems gsm8k --data-dir 'my data'" in said
     assert "such as one of --method gtpo" in said
     run.write_summary(max_steps=80)
     assert f"stopped before step 80, since it was collapsing: `gtpo health {run.path}` says why" in closing_table(run)
@@ -334,6 +335,7 @@ WRONG = {
     "what trl refuses": (["--method", "grpo", "--sync_ref_model", "true"], "TRL refuses these settings"),
     "more weights than rewards": (["--reward_weights", "1", "2"], "reward_weights has 2 numbers for 1 rewards"),
     "a tracker that is not there": (["--report_to", "wandb", "--dry-run"], "report_to: WandbCallback requires wandb"),
+    "a tracker of no such name": (["--report_to", "nonsense"], "report_to: nonsense is not supported"),
     "an empty held-out file": (["--held_out", "empty.jsonl", "--dry-run"], "held_out must be a set with problems"),
     "a reward that returns nothing": (["--rewards", "cli.test_train:silent_reward"], "silent_reward returned nothing"),
     "a reward without columns": (["--rewards", "cli.test_train:narrow_reward"], "It must take **columns"),

@@ -137,3 +137,10 @@ def test_a_row_of_nonsense_is_survived():
     health = Health()
     assert health.add({"step": 1, "entropy": "high", "format": True, "accuracy": [], "loss": 0.1}).level == 0
     assert health.add({}).level == 0
+
+
+def test_it_judges_the_entropy_that_the_filter_judges():
+    health = Health()
+    for row in rows(5, **{"entropy": 0.3, "gtpo/entropy_mean": 0.9}):  # the update holds only what passed the filter
+        health.add(row)
+    assert health["completion_entropy"].recent == pytest.approx(0.9)

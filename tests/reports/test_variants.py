@@ -33,10 +33,11 @@ def test_what_differs_is_in_the_name(tmp_path):
     ]
 
 
-def test_many_differences_are_told_by_the_folder(tmp_path):
-    one = make(tmp_path, 1, "a: 1\nb: 1\nc: 1\nd: 1\n")
-    two = make(tmp_path, 2, "a: 2\nb: 2\nc: 2\nd: 2\ne: 2\n")
-    assert methods(one, two) == ["gtpo, gtpo-20", "gtpo, gtpo-25"]
+def test_many_differences_get_a_number_and_seeds_stay_together(tmp_path):
+    first, second = "a: 1\nb: 1\nc: 1\nd: 1\n", "a: 2\nb: 2\nc: 2\nd: 2\n"
+    one = [make(tmp_path / "A", seed, first) for seed in (1, 2)]
+    two = [make(tmp_path / "B", seed, second) for seed in (1, 2)]  # folders of the same names
+    assert methods(*one, *two) == ["gtpo, settings 1"] * 2 + ["gtpo, settings 2"] * 2
 
 
 def test_a_run_without_readable_settings_keeps_its_name(tmp_path):

@@ -103,6 +103,7 @@ def test_the_labs_settings_are_not_for_a_model_of_ones_own():
     assert make_plan(None, parse_overrides(["--model", "lab"])).config.learning_rate == 2e-4
     mine = make_plan(None, parse_overrides(["--model", "Qwen/Qwen2.5-0.5B-Instruct", "--problems", "gsm8k"])).config
     assert (mine.learning_rate, mine.max_completion_length, mine.max_steps) == (1e-6, 512, -1)  # TRL's
+    assert mine.save_total_limit == 2
 
 
 def test_the_command_line_has_the_last_word():

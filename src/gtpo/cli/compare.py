@@ -115,10 +115,10 @@ def _is_samples(path: Path) -> bool:
 
 
 def _row(one: Any) -> list[str]:
-    is_number = one.name.startswith(("steps", "reward"))
-    is_number = is_number or one.name.endswith(("length", "entropy", "answers", "completions"))
-    scale, unit = (1, "") if is_number else (100, " %")
-    digits = 3 if one.name.endswith("entropy") else 1
+    is_fine = one.name == "reward, end of training" or one.name.endswith("entropy")
+    is_count = one.name.startswith("steps") or one.name.endswith(("length", "answers", "completions"))
+    scale, unit = (1, "") if is_fine or is_count else (100, " %")
+    digits = 3 if is_fine else 1
     first, second = (f"{scale * value:z.{digits}f}" for value in (one.first, one.second))
     interval = "–" if one.low is None else f"[{scale * one.low:+z.{digits}f}, {scale * one.high:+z.{digits}f}]"
     more = "" if one.more_seeds is None else f"{one.more_seeds}"

@@ -21,6 +21,7 @@ _EPILOG = """\
 examples:
   gtpo train                                   the lab: a tiny model, about two minutes on two idle CPU cores
   gtpo train --method grpo                     the same with plain GRPO
+  gtpo train --model ORG/NAME --problems gsm8k a model of your own, with TRL's defaults
   gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --learning_rate 1e-6 --num_generations 16
   gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --dry-run
   gtpo train --resume runs/lab-lab-gtpo-seed42

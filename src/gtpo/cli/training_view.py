@@ -2,6 +2,7 @@
 
 import logging
 import math
+import shlex
 import sys
 from typing import Any
 
@@ -99,7 +100,7 @@ def line(logs: dict[str, Any]) -> str:
     elif logs.get("loss") is not None:
         parts.append(f"loss {logs['loss']:.3f}")
     parts += [f"{name} {logs[name]:.0%}" for name in ("accuracy", "format") if logs.get(name) is not None]
-    entropy = logs.get("entropy", logs.get("gtpo/entropy_mean"))
+    entropy = logs.get("gtpo/entropy_mean", logs.get("entropy"))  # ⟨H⟩: what the filter compares with ln 2
     if entropy is not None:
         parts.append(f"entropy {entropy:.2f} {'<' if entropy < LN2 else '>'} ln 2")
     shares = {"kept": "gtpo/frac_kept", "conflict": "gtpo/frac_conflict"}
@@ -131,7 +132,10 @@ def closing_table(run: Any) -> str:
 
 def _next(run: Any) -> dict[str, str]:
     config = run.config()
-    asked = f" --problems {config['problems']}" if config.get("problems", "lab") != "lab" else ""
+    options = {"problems": config.get("held_out") or config.get("problems", "lab"), "data-dir": config.get("data_dir"),
+               "columns": config.get("columns")}  # fmt: skip
+    given = {name: value for name, value in options.items() if value not in (None, "lab")}
+    asked = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
     steps = {f"gtpo report {run.path}": "curves", f"gtpo eval {run.model}{asked}": "pass@k and maj@k"}
     if run.groups.is_file():
         steps = {f"gtpo inspect {run.path}": "see what the update did to every token", **steps}

@@ -167,13 +167,13 @@ def sample_problems(
         "gtpo_samples": FORMAT,
         "model": model,
         "engine": engine.description,
-        "problems": {"name": name, "count": len(problems), "sha256": digest_of(problems)},
+        "problems": {"name": name, "count": len(problems), "sha256": _digest(problems)},
         "settings": dataclasses.asdict(settings),
     }
     total = len(problems) * settings.num_samples
     what = f"{model} on {name}"
     with only_writer(path):
-        num_done = start_or_resume(path, header, batch_size, lambda count: digest_of(problems[:count]))
+        num_done = start_or_resume(path, header, batch_size, lambda count: _digest(problems[:count]))
         for start in range(num_done, total, batch_size):
             progress(what, start, total)
             rows = [divmod(row, settings.num_samples) for row in range(start, min(start + batch_size, total))]
@@ -217,6 +217,6 @@ def _slug(name: str) -> str:
     return "--".join(part for part in parts if part.strip(".")) or "model"
 
 
-def digest_of(problems: Sequence[Problem]) -> str:
+def _digest(problems: Sequence[Problem]) -> str:
     content = json.dumps([[problem.question, problem.answer] for problem in problems])
     return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -61,7 +61,7 @@ def gradient_exploding(run: "Health") -> Findings:
 
 def entropy_rising(run: "Health") -> Findings:
     """Entropy through the threshold: the collapse that GTPO's filter is made against."""
-    first, recent = run["entropy"].first, run["entropy"].recent
+    first, recent = run["completion_entropy"].first, run["completion_entropy"].recent
     if first is None or recent is None:
         return
     threshold = LN2 if run.entropy_threshold is None else run.entropy_threshold
@@ -77,7 +77,7 @@ def entropy_rising(run: "Health") -> Findings:
 
 def entropy_vanishing(run: "Health") -> Findings:
     """Nothing is left to explore. A solved task looks like this too, so that it is a warning."""
-    first, recent = run["entropy"].first, run["entropy"].recent
+    first, recent = run["completion_entropy"].first, run["completion_entropy"].recent
     if first is not None and recent is not None and recent < 0.01 and recent < first / 10:
         reason = f"entropy sank from {first:.2f} to {recent:.4f} nats: completions of a prompt hardly differ"
         remedy = "Stop here if the accuracy is what you want; else raise the temperature, or lower entropy_penalty"

@@ -30,6 +30,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "accuracy": ("accuracy",),
     "format": ("format",),
     "entropy": ("entropy", "gtpo/entropy_mean"),  # TRL's, over tokens, which runs of GRPO have too
+    "completion_entropy": ("gtpo/entropy_mean", "entropy"),  # ⟨H⟩, which the filter compares with its threshold
     "reward": ("reward",),
     "kept": ("gtpo/frac_kept",),
     "conflict": ("gtpo/frac_conflict",),
@@ -180,7 +181,9 @@ def _held_out(after: dict[str, Any]) -> str | None:
         return None
     names = ("problems", "num_problems", "num_samples", "temperature")
     problems, count, samples, temperature = (_plain(after.get(name)) for name in names)
-    return f"{problems}: {count} problems × {samples} at temperature {temperature}"
+    limit = after.get("max_new_tokens")
+    tokens = "" if limit is None else f", at most {_plain(limit)} tokens"
+    return f"{problems}: {count} problems × {samples} at temperature {temperature}{tokens}"
 
 
 def _plain(value: Any) -> str:

@@ -24,16 +24,17 @@ def name_variants(runs: Sequence[Run]) -> list[Run]:
     options = [_options(run.path / "config.yaml") for run in runs]
     found: list[Run] = []
     for run, own in zip(runs, options, strict=True):
-        others = [each for one, each in zip(runs, options, strict=True) if one.method == run.method and each]
-        names = dict.fromkeys(name for each in others for name in each)
-        differing = [name for name in names if len({each.get(name) for each in others}) > 1]
+        kinds = [each for one, each in zip(runs, options, strict=True) if one.method == run.method and each]
+        kinds = [each for number, each in enumerate(kinds) if each not in kinds[:number]]
+        names = dict.fromkeys(name for each in kinds for name in each)
+        differing = [name for name in names if len({each.get(name) for each in kinds}) > 1]
         if not own or not differing:
             found.append(run)
-        elif len(differing) > _MOST_NAMED:
-            found.append(dataclasses.replace(run, method=f"{run.method}, {_without_seed(run)}"))
-        else:
-            said = ", ".join(f"{name} {own.get(name, 'default')}" for name in differing)
-            found.append(dataclasses.replace(run, method=f"{run.method}, {said}"))
+            continue
+        said = ", ".join(f"{name} {own.get(name, 'default')}" for name in differing)
+        if len(differing) > _MOST_NAMED:
+            said = f"settings {1 + kinds.index(own)}"
+        found.append(dataclasses.replace(run, method=f"{run.method}, {said}"))
     return found
 
 
@@ -45,15 +46,18 @@ def _options(path: Path) -> dict[str, str]:
         return {}
     if not isinstance(content, dict):
         return {}
-    return {str(name): _text(value) for name, value in content.items() if name not in _NO_MATTER}
+    return {str(name): _text(value) for name, value in content.items() if name not in _NO_MATTER and value is not None}
 
 
 def _text(value: Any) -> str:
+    """Alike whether it was written as YAML or given as a word.
+
+    >>> _text(1e-6) == _text("1e-06"), _text(True) == _text("true"), _text(["paper"]) == _text("paper")
+    (True, True, True)
+    """
+    if isinstance(value, list):
+        return " ".join(map(_text, value))
     try:
-        return f"{float(value):g}"
+        return str(value).lower() if isinstance(value, bool) else f"{float(value):g}"
     except (TypeError, ValueError):
         return str(value)
-
-
-def _without_seed(run: Run) -> str:
-    return run.name.removesuffix(f"-seed{run.seed}")

@@ -20,6 +20,8 @@ from gtpo.training.rewards import find_reward
 
 LAB_RECIPE = Path(__file__).with_name("lab.yaml")
 DEFAULTS = {"report_to": "none", "logging_steps": 1, "disable_tqdm": True}
+NO_RECIPE: Settings = {"save_total_limit": Setting(2, "default")}
+"""TRL keeps every checkpoint, with its optimizer: a disk full of them."""
 GRPO_DEFAULTS = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0}
 """GRPO beside GTPO differs from it in GTPO alone, unless the recipe says otherwise."""
 
@@ -64,7 +66,7 @@ def make_plan(recipe: Path | None, overrides: Settings) -> Plan:
     method = overrides["method"].value if "method" in overrides else None
     is_lab = "model" not in overrides or overrides["model"].value == "lab"
     path = recipe or (LAB_RECIPE if is_lab else None)
-    return plan_from(lay_over({} if path is None else load_recipe(path, method), overrides))
+    return plan_from(lay_over(NO_RECIPE if path is None else load_recipe(path, method), overrides))
 
 
 def plan_from(settings: Settings) -> Plan:
@@ -107,11 +109,11 @@ def _refuse_ignored(options: RunOptions, settings: Settings) -> None:
 
 def _require_trackers(names: list[str]) -> None:
     """Refuse a tracker that is not installed; transformers does so too, but in the middle of the start."""
-    for tracker in get_reporting_integration_callbacks(names):
-        try:
+    try:
+        for tracker in get_reporting_integration_callbacks(names):
             tracker()
-        except (ImportError, RuntimeError) as error:
-            raise ConfigError(f"report_to: {error}") from error
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"report_to: {error}") from error
 
 
 def _require_in_bounds(settings: Settings) -> None:

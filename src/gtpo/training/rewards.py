@@ -73,11 +73,12 @@ def _named_in_errors(name: str) -> Generator[None]:
     except DataError:
         raise
     except (Exception, SystemExit) as error:  # sys.exit(0) would end the run as if it had finished
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        calls = [place for place in traceback.extract_tb(error.__traceback__) if place.filename != __file__]
+        where = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})" if calls else ""
         hint = " It must take **columns: every column of the data set comes by its name."
         raise DataError(
-            f"Reward {name} raised {type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})."
-            + hint * ("unexpected keyword argument" in str(error))
+            f"Reward {name} raised {type(error).__name__}: {error}{where}."
+            + hint * ("unexpected keyword argument" in str(error) and not calls)
             + " Nothing is trained on it; mend the reward, then resume, or start again if there is no checkpoint."
         ) from error
 

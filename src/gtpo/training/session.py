@@ -1,6 +1,9 @@
 """One training run: numbers before, TRL's loop, numbers after; stopped and resumed at will."""
 
+import contextlib
+import dataclasses
 import gc
+import hashlib
 import os
 import signal
 import threading
@@ -15,7 +18,7 @@ from accelerate.utils import reduce
 from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.errors import ConfigError, GTPOError
-from gtpo.evaluation.evaluate import digest_of, evaluate, no_progress
+from gtpo.evaluation.evaluate import evaluate, no_progress
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.integrations.trl import GTPOTrainer
 from gtpo.integrations.trl.checkpoints import (
@@ -67,9 +70,8 @@ class StopAtStep(TrainerCallback):
         self.__exit__()
         if not self.is_in_loop:
             raise KeyboardInterrupt
-        os.write(
-            2, b"\nStopping after this step, with a checkpoint. Once more to stop at once.\n"
-        )  # safe in a handler
+        with contextlib.suppress(OSError):  # nobody may be listening any more
+            os.write(2, b"\nStopping after this step, with a checkpoint. Once more to stop at once.\n")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.is_in_loop = True
@@ -140,7 +142,7 @@ def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (),
 def _require_same_problems(plan: Plan, run: RunFolder) -> None:
     """Refuse to go on with other problems than the run began with: their file may have changed in between."""
     problems, _ = training_problems(plan.options, None, plan.config.seed)
-    digest = digest_of(problems)
+    digest = hashlib.sha256(repr([dataclasses.astuple(one) for one in problems]).encode()).hexdigest()[:16]
     if run.summary().setdefault("problems_sha256", digest) != digest:
         raise ConfigError(
             f"The problems of {plan.options.problems} are not those that this run began with. Put them back as they "
@@ -204,4 +206,5 @@ def measure_held_out(plan: Plan, model: str, run: RunFolder, when: str, progress
         "num_problems": found.measurements[0].num_problems,
         "num_samples": options.held_out_samples,
         "temperature": settings.temperature,
+        "max_new_tokens": options.held_out_tokens,
     }
