@@ -9,7 +9,7 @@ held_out/       samples of the evaluations before and after
 model/          the final model
 train.log       what was said
 lock            only while a process trains here
-summary.json    before, after, seconds
+summary.json    before, after, seconds, steps, max_steps, a digest of the problems
 """
 
 import contextlib
