@@ -26,11 +26,19 @@ def test_what_differs_is_in_the_name(tmp_path):
     weak = make(tmp_path, 1, "learning_rate: 1e-6\nconflict_positive_weight: '1'\n")
     plain = make(tmp_path, 1, "learning_rate: 1.0e-6\n")  # the same number, written otherwise
     other = make(tmp_path, 1, "learning_rate: 3e-6\nbeta: 1\n", method="grpo")
-    assert methods(weak, plain, other) == [
-        "gtpo, conflict_positive_weight 1",
-        "gtpo, conflict_positive_weight default",
-        "grpo",
-    ]
+    assert methods(weak, plain, other) == ["gtpo, conflict_positive_weight 1", "gtpo", "grpo"]
+    fast = make(tmp_path / "fast", 1, "learning_rate: 2e-6\n")
+    assert methods(plain, fast) == ["gtpo, learning_rate 1e-06", "gtpo, learning_rate 2e-06"]
+
+
+def test_in_an_ablation_each_run_is_called_by_what_is_special_about_it(tmp_path):
+    common = "learning_rate: 1e-6\n"
+    changes = ["", "a: 1\n", "b: 2\n", "c: 3\nd: 4\n", "e: 5\n"]
+    made = [make(tmp_path / str(number), 1, common + change) for number, change in enumerate(changes)]
+    fast = make(tmp_path, 1, "learning_rate: 2e-6\n")
+    assert methods(*made, fast) == [
+        "gtpo", "gtpo, a 1", "gtpo, b 2", "gtpo, c 3, d 4", "gtpo, e 5", "gtpo, learning_rate 2e-06",
+    ]  # fmt: skip
 
 
 def test_many_differences_get_a_number_and_seeds_stay_together(tmp_path):

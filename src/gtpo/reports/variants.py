@@ -1,7 +1,8 @@
 """Runs of one method that were set differently are not seeds of one thing: each kind gets a name of its own."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,18 @@ def name_variants(runs: Sequence[Run]) -> list[Run]:
     for run, own in zip(runs, options, strict=True):
         kinds = [each for one, each in zip(runs, options, strict=True) if one.method == run.method and each]
         kinds = [each for number, each in enumerate(kinds) if each not in kinds[:number]]
-        names = dict.fromkeys(name for each in kinds for name in each)
-        differing = [name for name in names if len({each.get(name) for each in kinds}) > 1]
-        if not own or not differing:
-            found.append(run)
-            continue
-        said = ", ".join(f"{name} {own.get(name, 'default')}" for name in differing)
-        if len(differing) > _MOST_NAMED:
-            said = f"settings {1 + kinds.index(own)}"
-        found.append(dataclasses.replace(run, method=f"{run.method}, {said}"))
+        special = [f"{name} {value}" for name, value in own.items() if value != _usual(name, kinds)]
+        if len(special) > _MOST_NAMED:
+            special = [f"settings {1 + kinds.index(own)}"]
+        found.append(dataclasses.replace(run, method=", ".join([run.method, *special])))
     return found
+
+
+def _usual(name: str, kinds: Sequence[Mapping[str, str]]) -> str | None:
+    """The value that needs no words: none where some kind has none, else that of most kinds, if there is one."""
+    values = [kind.get(name) for kind in kinds]
+    value, count = Counter(values).most_common(1)[0]
+    return None if None in values else value if 2 * count > len(kinds) else ""
 
 
 def _options(path: Path) -> dict[str, str]:
