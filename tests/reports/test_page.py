@@ -160,3 +160,9 @@ def test_flat_tiny_huge_and_single_values_can_be_drawn(tmp_path, columns, count)
     assert "nan" not in page.replace("nanmean", "")
     assert len(page) < 200_000
     assert Tags(page).open == []
+
+
+def test_of_many_kinds_the_heading_says_how_many(tmp_path):
+    runs = [load_run(make_run(tmp_path / name, rows(5, accuracy=0.5), method=name)) for name in "abcde"]
+    assert "<h1>a · b · c · d</h1>" in report_page(runs[:4])
+    assert "<h1>5 kinds of runs</h1>" in report_page(runs)

@@ -24,7 +24,7 @@ def report_page(runs: Sequence[Run]) -> str:
     if curves:
         body.append(_evaluations(curves, _curve_colors(runs, curves, colors)))
     body.append(_notes([f"{run.name}: {note}" for run in runs for note in run.notes] + notes))
-    title = escaped(" · ".join(names))
+    title = escaped(_title(names))
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -33,6 +33,11 @@ def report_page(runs: Sequence[Run]) -> str:
         f"<title>{title}: report</title><style>{STYLE}</style></head>"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
+
+
+def _title(names: Sequence[str]) -> str:
+    """All of a few names, else how many: the tiles have them all."""
+    return " · ".join(names) if len(names) <= 4 else f"{len(names)} kinds of runs"
 
 
 def evaluations_of(runs: Sequence[Run]) -> tuple[list[Curve], list[str]]:
@@ -51,7 +56,7 @@ def _head(runs: Sequence[Run], names: Sequence[str]) -> str:
     count = "one run" if len(runs) == 1 else count
     steps = sorted({run.num_steps for run in runs})
     reached = f"{steps[0]} steps" if len(steps) == 1 else f"{steps[0]} to {steps[-1]} steps"
-    return f"<header><h1>{escaped(' · '.join(names))}</h1><p>{count}, {reached}</p></header>"
+    return f"<header><h1>{escaped(_title(names))}</h1><p>{count}, {reached}</p></header>"
 
 
 def _tiles(runs: Sequence[Run], colors: dict[str, int]) -> str:
