@@ -56,7 +56,7 @@ def test_an_unknown_engine_and_a_missing_one_say_what_to_do(monkeypatch):
     with pytest.raises(ConfigError, match="'transformers', 'vllm'"):
         load_engine("llama.cpp", "any")
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'gtpo\[vllm\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'trl\[vllm\]'"):
         load_engine("vllm", "any")
 
 
