@@ -132,12 +132,12 @@ def closing_table(run: Any) -> str:
 
 def _next(run: Any) -> dict[str, str]:
     config = run.config()
-    options = {"problems": config.get("held_out") or config.get("problems", "lab"), "data-dir": config.get("data_dir"),
-               "columns": config.get("columns")}  # fmt: skip
+    problems = config.get("held_out") or config.get("problems", "lab")
+    options = {"problems": problems, "data-dir": config.get("data_dir"), "columns": config.get("columns")}
     given = {name: value for name, value in options.items() if value not in (None, "lab")}
     asked = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
-    steps = {f"gtpo report {run.path}": "curves", f"gtpo eval {run.model}{asked}": "pass@k and maj@k"}
+    hints = {f"gtpo report {run.path}": "curves", f"gtpo eval {run.model}{asked}": "pass@k and maj@k"}
     if run.groups.is_file():
-        steps = {f"gtpo inspect {run.path}": "see what the update did to every token", **steps}
+        hints = {f"gtpo inspect {run.path}": "see what the update did to every token", **hints}
     other = "gtpo" if config.get("method") == "grpo" else "grpo"
-    return {**steps, f"gtpo compare {run.path} --vs RUN": f"with another run, such as one of --method {other}"}
+    return {**hints, f"gtpo compare {run.path} --vs RUN": f"with another run, such as one of --method {other}"}

@@ -32,7 +32,7 @@ def require_shapes(per_token: Mapping[str, Tensor], per_row: Mapping[str, Tensor
     """Raise DataError unless all of these agree on B and T."""
     shapes = {tuple(tensor.shape) for tensor in per_token.values()}
     rows = {tuple(tensor.shape) for tensor in per_row.values()}
-    if len(shapes) != 1 or {shape[:1] for shape in shapes} != rows or len(*shapes) != 2:
+    if len(shapes) != 1 or not all(len(shape) == 2 and rows == {shape[:1]} for shape in shapes):
         got = (f"{name} {tuple(tensor.shape)}" for name, tensor in {**per_token, **per_row}.items())
         raise DataError(
             f"{', '.join(per_token)} must all be (B, T), {', '.join(per_row)} all (B,); got {', '.join(got)}."
