@@ -164,8 +164,9 @@ def main(arguments: list[str] | None = None) -> int:
     real = [path for folder in options.folders for path in sorted(folder.rglob("qwen_*.json"))]
     sys.stdout.writelines(f"real  {path.name}\n" for path in real)
     if not options.dry_run:
-        write_data({**before, **found}.values(), options.data)
-        (options.data / "real").mkdir(exist_ok=True)
+        if found:
+            write_data({**before, **found}.values(), options.data)
+        (options.data / "real").mkdir(parents=True, exist_ok=True)
         for path in real:
             shutil.copyfile(path, options.data / "real" / path.name)
     return 0

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from experiments.claims import COLLAPSED, QUESTIONS, VERDICTS, Records, answer, compare_collapses, of_arm
-from experiments.real_data import CONTESTS, Measured, comparisons, over_runs, pairs, real_collapses
+from experiments.real_data import CONTESTS, Measured, comparisons, over_runs, over_tests, pairs, real_collapses
 from experiments.settings import SETTINGS
 from experiments.tables import interval, number, unit_of
 from gtpo.evaluation.layout import MISSING, markdown
@@ -35,6 +35,7 @@ def _looks(records: Records, runs: Sequence[Run], measured: Measured) -> str:
     over_problems += [one for found in pairs(measured).values() for one in found if one.low is not None]
     answers += over_problems
     answers += [one for found in over_runs(runs).values() for one in found]
+    answers += [one for one, _ in over_tests(measured)]
     verdicts = [one.verdict for one in answers if one is not None and one.low is not None]
     num_called = sum(verdict != "not shown" for verdict in verdicts)
     return (
@@ -84,15 +85,10 @@ def _cell(found: Comparison | None, unit: str) -> str:
 
 
 def _real_cell(measured: Measured, claim: int) -> str:
-    """Better or worse on these problems: an interval over problems says nothing about other seeds."""
     if PRIMARY[claim].quantity == COLLAPSED:
         fallen = compare_collapses(*(real_collapses(measured, arm) for arm in ("gtpo", "grpo")))
         return MISSING if fallen is None else _count_cell(fallen)
-    found = next((one for one in comparisons(measured, "gtpo", "grpo") if one.name == ON_GSM8K[claim]), None)
-    if found is None:
-        return MISSING
-    verdict = found.verdict if found.verdict == "not shown" else f"{found.verdict} on these problems"
-    return f"{_sides(found, '%')}: **{verdict}** ({interval(found, '%')})"
+    return _cell(next((one for one, _ in over_tests(measured) if one.name == ON_GSM8K[claim]), None), "%")
 
 
 def _sides(found: Comparison, unit: str) -> str:

@@ -19,7 +19,7 @@ from experiments.tables import NONE, interval, number
 from gtpo.evaluation.evaluate import Evaluation
 from gtpo.evaluation.layout import MISSING, markdown, paper_rows
 from gtpo.evaluation.metrics import Measurement
-from gtpo.reports.compare import Comparison, compare_runs, has_collapsed
+from gtpo.reports.compare import Comparison, compare_runs, compare_values, has_collapsed
 from gtpo.reports.evaluations import compare_evaluations
 from gtpo.reports.measures import final
 from gtpo.reports.runs import Run
@@ -97,6 +97,7 @@ def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
         "real-differences": _differences(measured) or NONE,
         "real-pairs": _pairs(runs, measured) or NONE,
         "real-seeds": _seeds(runs) or NONE,
+        "real-tests": _tests(measured) or NONE,
         "real-alike": _alike(measured) or NONE,
     }
 
@@ -228,6 +229,35 @@ def _seeds(runs: Sequence[Run]) -> str:
         for one in answers:
             more = "" if one.more_seeds is None else str(one.more_seeds)
             rows.append([ARMS[arm].title, one.name, *_difference_cells(one), more])
+    return markdown(rows) if len(rows) > 1 else ""
+
+
+def over_tests(measured: Measured) -> list[tuple[Comparison, list[float]]]:
+    """GTPO against GRPO on each problem set, over the seeds that both have, and what the difference is in each."""
+    found: list[tuple[Comparison, list[float]]] = []
+    for problems in sets_of(measured):
+        for metric in METRICS:
+            first, second = (_means_by_seed(measured, arm, problems, metric) for arm in ("gtpo", "grpo"))
+            shared = sorted(first.keys() & second.keys())
+            if len(shared) > 1:
+                answer = compare_values(f"{problems} {metric}", first, second)
+                found.append((answer, [first[seed] - second[seed] for seed in shared]))
+    return found
+
+
+def _means_by_seed(measured: Measured, arm: str, problems: str, metric: str) -> dict[int, float]:
+    return {
+        seed: float(one.values[metric].mean())
+        for (name, seed, where), one in measured.items() if (name, where) == (arm, problems) and metric in one.values
+    }  # fmt: skip
+
+
+def _tests(measured: Measured) -> str:
+    rows = [["", "GTPO", "GRPO", "seed by seed", "difference", "95 % interval over seeds", "verdict", "more seeds"]]
+    for one, differences in over_tests(measured):
+        first, second, *others = _difference_cells(one)
+        each = ", ".join(number(difference, "%", signed=True) for difference in differences)
+        rows.append([one.name, first, second, each, *others, "" if one.more_seeds is None else str(one.more_seeds)])
     return markdown(rows) if len(rows) > 1 else ""
 
 

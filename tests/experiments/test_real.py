@@ -14,6 +14,7 @@ from experiments.collect import main as collect
 from experiments.collect import rows_of
 from experiments.figures import COLORS, tables
 from experiments.figures import main as draw
+from experiments.headline import headline
 from experiments.real import SPECS, Pair, Place, arm_options
 from experiments.real_arm import StopTogether, evaluate_arm, train_arm
 from experiments.real_arm import main as real_arm
@@ -21,6 +22,7 @@ from experiments.real_data import (
     CONTESTS,
     over_runs,
     over_seeds,
+    over_tests,
     read_measurements,
     read_runs,
     real_collapses,
@@ -234,6 +236,25 @@ def test_runs_are_compared_over_the_seeds_that_both_arms_have():
     assert over_runs(runs).keys() == {"grpo"}
 
 
+def test_test_problems_are_compared_over_seeds(tmp_path):
+    for seed, (first, second) in enumerate(((4, 2), (5, 2), (6, 4)), start=1):
+        made_up(tmp_path, "gtpo", seed, first)
+        made_up(tmp_path, "grpo", seed, second)
+    made_up(tmp_path, "gtpo", 4, 8)  # no partner
+    made_up(tmp_path, "gtpo", 1, 8, "amc23")
+    made_up(tmp_path, "grpo", 1, 1, "amc23")  # one seed says nothing about others
+    measured = read_measurements(tmp_path)
+    assert {one.name.split()[0] for one, _ in over_tests(measured)} == {"gsm8k"}
+    answer, differences = over_tests(measured)[0]
+    assert differences == [0.25, 0.375, 0.25]
+    assert (answer.first, answer.difference) == pytest.approx((15 / 24, 7 / 24))
+    assert answer.verdict == "better"
+    row = "| gsm8k pass@1 | 62.5 | 33.3 | +25.0, +37.5, +25.0 | +29.2 |"
+    assert row in real_tables([], measured)["real-tests"]
+    head = headline({}, read_runs(tmp_path), measured)["headline"]
+    assert "62.5 against 33.3: **holds**" in head
+
+
 def test_every_arm_that_is_compared_has_a_colour():
     assert {arm for contest in CONTESTS for arm in contest} <= COLORS.keys()
 
@@ -295,8 +316,8 @@ def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
     assert "| GTPO | 1 | 2 |" in document.read_text()
     head = document.read_text().partition("<!-- headline -->")[2]
     assert "Qwen2.5-Coder-1.5B on GSM8K: 1 seed, 2 steps" in head
-    assert "62.5 against 50.0: **not shown** (+0.0 to +37.5)" in head
-    assert "better on these problems" not in head
+    assert "62.5 against 50.0" not in head  # one seed says nothing about others
+    assert not (data / "lab_runs.csv").exists()  # no result of the lab, no data of it
 
 
 def test_shared_tokens_are_counted_in_groups_that_have_good_and_bad_completions():
