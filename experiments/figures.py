@@ -169,10 +169,11 @@ def tables(data: Path = DATA) -> dict[str, str]:
     from experiments.headline import headline
     from experiments.real_data import read_measurements, read_runs, real_tables
     from experiments.shared import shared_table
+    from experiments.whole import whole_table
 
     records, runs, measured = read_data(data), read_runs(data / "real"), read_measurements(data / "real")
     parts = {**lab_tables(records), **real_tables(runs, measured), **headline(records, runs, measured)}
-    return {**parts, **shared_table(records, runs)}
+    return {**parts, **shared_table(records, runs), **whole_table(measured)}
 
 
 def main(arguments: list[str] | None = None) -> int:

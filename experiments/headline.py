@@ -6,6 +6,7 @@ from experiments.claims import COLLAPSED, QUESTIONS, VERDICTS, Records, answer, 
 from experiments.real_data import CONTESTS, Measured, comparisons, over_runs, over_tests, pairs, real_collapses
 from experiments.settings import SETTINGS
 from experiments.tables import interval, number, unit_of
+from experiments.whole import contests_by_answer
 from gtpo.evaluation.layout import MISSING, markdown
 from gtpo.reports.compare import Comparison
 from gtpo.reports.runs import Run
@@ -33,6 +34,7 @@ def _looks(records: Records, runs: Sequence[Run], measured: Measured) -> str:
     answers = [answer(question, records, key[0]) for key, question in asked.items()]
     over_problems = [one for contest in CONTESTS for one in comparisons(measured, *contest) if one.low is not None]
     over_problems += [one for found in pairs(measured).values() for one in found if one.low is not None]
+    over_problems += [one for *_, one in contests_by_answer(measured)]
     answers += over_problems
     answers += [one for found in over_runs(runs).values() for one in found]
     answers += [one for one, _ in over_tests(measured)]

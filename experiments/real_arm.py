@@ -14,7 +14,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from experiments.arms import ARMS
-from experiments.beginnings import common_beginning, copied_share
+from experiments.completions import common_beginning, copied_share, is_whole
 from experiments.job import provenance, read_curve
 from experiments.jobs import write_result
 from experiments.real import SPECS, Asked, Place, arm_options
@@ -24,6 +24,7 @@ from gtpo.evaluation.metrics import measure
 from gtpo.evaluation.samples import Sample, read_samples
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import SYSTEM_PROMPT, load_problems
+from gtpo.rewards.answers import extract_answer
 
 VLLM_BATCH = 16384
 
@@ -87,24 +88,28 @@ def grade_arm(place: Place, data_dir: str | None) -> int:
             measured = measure(file, None, no_progress)
             engine = {**measured.header["engine"], "weights": place.name}  # not the folder that they lay in
             questions = [one.question for one in load_problems(asked.problems, data_dir=data_dir, limit=asked.limit)]
-            beginnings = {} if asked.temperature == 0 else _beginnings(file.samples, questions, file.num_samples)
-            columns = {**measured.values, **beginnings}
+            columns = {**measured.values, **_seen(file.samples, questions, file.num_samples)}
             values = {name: [float(f"{value:.4g}") for value in column] for name, column in columns.items()}
             about = {"arm": place.arm, "seed": place.seed, "header": {**measured.header, "engine": engine}}
             write_result(place.evaluation(asked), {**about, "values": values})
     return 0
 
 
-def _beginnings(samples: Sequence[Sample], questions: Sequence[str], num_samples: int) -> dict[str, list[float]]:
-    texts = [one.text for one in samples]
-    groups = [texts[start : start + num_samples] for start in range(0, len(texts), num_samples)]
-    return {
-        "common_beginning": [common_beginning(group) for group in groups],
-        "copied": [
+def _seen(samples: Sequence[Sample], questions: Sequence[str], num_samples: int) -> dict[str, list[float]]:
+    """What the completions of each problem look like; how alike they are where there is more than one."""
+    starts = range(0, len(samples), num_samples)
+    groups = [[one.text for one in samples[start : start + num_samples]] for start in starts]
+    found = {
+        "whole_gold": [float(is_whole(samples[start].gold)) for start in starts],
+        "whole": [statistics.fmean(is_whole(extract_answer(text)) for text in group) for group in groups],
+    }
+    if num_samples > 1:
+        found["common_beginning"] = [common_beginning(group) for group in groups]
+        found["copied"] = [
             statistics.fmean(copied_share(text, question) for text in group)
             for group, question in zip(groups, questions, strict=True)
-        ],
-    }
+        ]
+    return found
 
 
 def _sample(engine: Any, place: Place, asked: Asked, data_dir: str | None, batch_size: int) -> None:

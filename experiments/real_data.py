@@ -146,7 +146,7 @@ def _evaluations(measured: Measured) -> str:
         first = next(iter(means.values()))
         metrics = [metric for metric in METRICS if any(metric in one.values for one in means.values())]
         rows = [[name, *(f"{metric}, %" for metric in metrics)]]
-        rows += [[title, *(_estimate(one, metric) for metric in metrics)] for title, one in means.items()]
+        rows += [[title, *(estimate(one, metric) for metric in metrics)] for title, one in means.items()]
         parts.append(f"{first.num_problems} problems, {_how(first)}\n\n{markdown(rows)}")
     shown = "pass@k and maj@k over k on each problem set: mean over seeds; band: bootstrap 95 % interval over problems"
     return "\n\n".join([f"![{shown}](figures/real_pass.svg)", *parts])
@@ -184,7 +184,7 @@ def _pairs(runs: Sequence[Run], measured: Measured) -> str:
     for seed, answers in pairs(measured).items():
         steps = {run.num_steps for run in runs if run.seed == seed and run.method in ("gtpo", "grpo")}
         about = [str(seed), " and ".join(map(str, sorted(steps)))]
-        rows += [[*about, one.name, *_difference_cells(one)] for one in answers]
+        rows += [[*about, one.name, *difference_cells(one)] for one in answers]
     return markdown(rows) if len(rows) > 1 else ""
 
 
@@ -193,11 +193,11 @@ def _differences(measured: Measured) -> str:
     for first, second in CONTESTS:
         titles = [ARMS[first].title, ARMS[second].title]
         for one in comparisons(measured, first, second):
-            rows.append([*titles, one.name, f"{one.num_first}, {one.num_second}", *_difference_cells(one)])
+            rows.append([*titles, one.name, f"{one.num_first}, {one.num_second}", *difference_cells(one)])
     return markdown(rows) if len(rows) > 1 else ""
 
 
-def _difference_cells(one: Comparison) -> list[str]:
+def difference_cells(one: Comparison) -> list[str]:
     values = number(one.first, "%"), number(one.second, "%"), number(one.difference, "%", signed=True)
     return [*values, interval(one, "%"), f"**{one.verdict}**"]
 
@@ -228,7 +228,7 @@ def _seeds(runs: Sequence[Run]) -> str:
     for arm, answers in over_runs(runs).items():
         for one in answers:
             more = "" if one.more_seeds is None else str(one.more_seeds)
-            rows.append([ARMS[arm].title, one.name, *_difference_cells(one), more])
+            rows.append([ARMS[arm].title, one.name, *difference_cells(one), more])
     return markdown(rows) if len(rows) > 1 else ""
 
 
@@ -255,7 +255,7 @@ def _means_by_seed(measured: Measured, arm: str, problems: str, metric: str) -> 
 def _tests(measured: Measured) -> str:
     rows = [["", "GTPO", "GRPO", "seed by seed", "difference", "95 % interval over seeds", "verdict", "more seeds"]]
     for one, differences in over_tests(measured):
-        first, second, *others = _difference_cells(one)
+        first, second, *others = difference_cells(one)
         each = ", ".join(number(difference, "%", signed=True) for difference in differences)
         rows.append([one.name, first, second, each, *others, "" if one.more_seeds is None else str(one.more_seeds)])
     return markdown(rows) if len(rows) > 1 else ""
@@ -268,12 +268,12 @@ def _alike(measured: Measured) -> str:
     titles = ("different completions", "different answers", "characters that two completions begin with in common")
     rows = [["gsm8k", *titles, "of their beginning in the question, %"]]
     for title, one in means.items():
-        shown = [_estimate(one, name, scale=1) for name in columns]
-        rows.append([title, *shown, _estimate(one, "copied")])
+        shown = [estimate(one, name, scale=1) for name in columns]
+        rows.append([title, *shown, estimate(one, "copied")])
     return markdown(rows) if means else ""
 
 
-def _estimate(one: Measurement, metric: str, scale: int = 100) -> str:
+def estimate(one: Measurement, metric: str, scale: int = 100) -> str:
     if metric not in one.values:
         return MISSING
     found = one.estimates[metric]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.beginnings import common_beginning, copied_share
 from experiments.collect import main as collect
 from experiments.collect import rows_of
+from experiments.completions import common_beginning, copied_share, is_whole
 from experiments.figures import COLORS, tables
 from experiments.figures import main as draw
 from experiments.headline import headline
@@ -29,6 +29,7 @@ from experiments.real_data import (
     real_tables,
 )  # fmt: skip
 from experiments.shared import shared_table, shared_tokens
+from experiments.whole import whole_table
 
 from gtpo.errors import ConfigError
 from gtpo.reports.runs import Run
@@ -276,6 +277,26 @@ def test_common_beginnings_and_copied_words():
     assert copied_share("<reasoning>tom has three green hats", question) == 0.5
     assert copied_share("No tag", question) == 0
     assert copied_share("x " * 100 + question, question) == 0  # beyond the beginning
+
+
+def test_whole_numbers_are_told_from_other_answers():
+    assert all(map(is_whole, ("13", " -1,200 ", "$7$")))
+    assert not any(map(is_whole, ("13/15", "2k + 2", "3.5", "x", "", "1 2", "\\frac{1}{2}", None)))
+
+
+def test_problems_of_math500_are_taken_apart_by_the_kind_of_their_right_answer(tmp_path):
+    assert whole_table({})["real-whole"] == "Not run yet."
+    for arm, right in (("gtpo", 4), ("grpo", 7)):
+        made_up(tmp_path, arm, 2, right, "math500")
+        path = tmp_path / f"qwen_{arm}_seed2_on_math500.json"
+        content = json.loads(path.read_text())
+        content["values"] |= {"whole_gold": [1.0] * 2 + [0.0] * 6, "whole": [1.0] * 2 + [0.5] * 6}
+        path.write_text(json.dumps(content))
+    table = whole_table(read_measurements(tmp_path))["real-whole"]
+    assert "right answer whole (2): pass@1, % | right answer other (6): pass@1, %" in table
+    assert "| GTPO | 2 | 100.0 [100.0, 100.0] | 33.3 [0.0, 66.7] | 50.0 [50.0, 50.0] |" in table
+    assert "| GTPO | GRPO | whole | 1, 1 | 100.0 | 100.0 | +0.0 |" in table
+    assert "| GTPO | GRPO | other | 1, 1 | 33.3 | 83.3 | −50.0 |" in table
 
 
 def test_how_alike_completions_are_is_shown_in_numbers_and_percent(tmp_path):

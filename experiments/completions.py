@@ -1,4 +1,4 @@
-"""How alike the completions of a problem begin, and how much of their beginning is copied from the question."""
+"""What completions look like: how alike they begin, what they copy, whether they answer with a bare whole number."""
 
 import itertools
 import re
@@ -33,6 +33,15 @@ def copied_share(text: str, question: str) -> float:
     asked = set(_runs(_words(question)))
     runs = _runs(words)
     return sum(run in asked for run in runs) / len(runs) if runs else 0.0
+
+
+def is_whole(answer: str | None) -> bool:
+    """Whether the answer is a bare whole number, as every answer of GSM8K is.
+
+    >>> is_whole("$1,200$"), is_whole("13/15"), is_whole(None)
+    (True, False, False)
+    """
+    return answer is not None and re.fullmatch(r"-?\d[\d,]*", answer.strip().strip("$").strip()) is not None
 
 
 def _words(text: str) -> list[str]:
