@@ -40,8 +40,10 @@ def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
 
 
 def draw_real_pass(measured: Measured, path: Path) -> bool:
-    """pass@k above, maj@k below, a column a problem set; bands are bootstrap 95 % intervals over problems."""
-    sets, arms = [name for name in sets_of(measured) if not name.endswith("-greedy")], arms_of(measured)
+    """pass@k above, maj@k below, a column a problem set that several arms were asked; bands are over problems."""
+    arms = arms_of(measured)
+    asked = {name: {key[0] for key in measured if key[2] == name} for name in sets_of(measured)}
+    sets = [name for name, who in asked.items() if len(who) > 1 and not name.endswith("-greedy")]
     if not sets:
         return False
     figure, axes = figure_of(2, len(sets), (1.2 + 2.4 * len(sets), 5.2))
