@@ -5,6 +5,8 @@ import re
 import statistics
 from collections.abc import Sequence
 
+from gtpo.rewards.answers import are_correct
+
 NUM_CHARACTERS = 200
 NUM_WORDS = 4
 
@@ -35,13 +37,26 @@ def copied_share(text: str, question: str) -> float:
     return sum(run in asked for run in runs) / len(runs) if runs else 0.0
 
 
-def is_whole(answer: str | None) -> bool:
+def is_whole(answer: str) -> bool:
     """Whether the answer is a bare whole number, as every answer of GSM8K is.
 
-    >>> is_whole("$1,200$"), is_whole("13/15"), is_whole(None)
+    >>> is_whole("$1,200$"), is_whole("13/15"), is_whole("3,5,7")
     (True, False, False)
     """
-    return answer is not None and re.fullmatch(r"-?\d[\d,]*", answer.strip().strip("$").strip()) is not None
+    return re.fullmatch(r"-?\d+|-?\d{1,3}(,\d{3})+", answer.strip().strip("$").strip()) is not None
+
+
+def takes_whole(golds: Sequence[str]) -> list[bool]:
+    r"""Of each right answer, whether some bare whole number would be graded right: one that it names.
+
+    >>> takes_whole(["90^\\circ", "13/15", "3, 5, 7"])
+    [True, False, False]
+    """
+    plain = {gold: re.sub(r",?\\!|,(?=\d{3})", "", gold) for gold in golds}
+    named = [(number, gold) for gold, text in plain.items() for number in re.findall(r"-?\d+", text)]
+    verdicts = are_correct([number for number, _ in named], [gold for _, gold in named])
+    taken = {gold for (_, gold), is_right in zip(named, verdicts, strict=True) if is_right}
+    return [gold in taken for gold in golds]
 
 
 def _words(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from experiments.arms import ARMS
-from experiments.completions import common_beginning, copied_share, is_whole
+from experiments.completions import common_beginning, copied_share, is_whole, takes_whole
 from experiments.job import provenance, read_curve
 from experiments.jobs import write_result
 from experiments.real import SPECS, Asked, Place, arm_options
@@ -99,9 +99,11 @@ def _seen(samples: Sequence[Sample], questions: Sequence[str], num_samples: int)
     """What the completions of each problem look like; how alike they are where there is more than one."""
     starts = range(0, len(samples), num_samples)
     groups = [[one.text for one in samples[start : start + num_samples]] for start in starts]
+    answers = [[answer for text in group if (answer := extract_answer(text)) is not None] for group in groups]
     found = {
-        "whole_gold": [float(is_whole(samples[start].gold)) for start in starts],
-        "whole": [statistics.fmean(is_whole(extract_answer(text)) for text in group) for group in groups],
+        "takes_whole": [float(is_taken) for is_taken in takes_whole([samples[start].gold for start in starts])],
+        "answered": [len(given) / num_samples for given in answers],
+        "answered_whole": [sum(map(is_whole, given)) / num_samples for given in answers],
     }
     if num_samples > 1:
         found["common_beginning"] = [common_beginning(group) for group in groups]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from experiments.collect import main as collect
 from experiments.collect import rows_of
-from experiments.completions import common_beginning, copied_share, is_whole
+from experiments.completions import common_beginning, copied_share, is_whole, takes_whole
 from experiments.figures import COLORS, tables
 from experiments.figures import main as draw
 from experiments.headline import headline
@@ -281,7 +281,13 @@ def test_common_beginnings_and_copied_words():
 
 def test_whole_numbers_are_told_from_other_answers():
     assert all(map(is_whole, ("13", " -1,200 ", "$7$")))
-    assert not any(map(is_whole, ("13/15", "2k + 2", "3.5", "x", "", "1 2", "\\frac{1}{2}", None)))
+    assert not any(map(is_whole, ("13/15", "2k + 2", "3.5", "x", "", "1 2", "3,5,7", "\\frac{1}{2}")))
+
+
+def test_which_right_answers_a_whole_number_can_be():
+    taken = ["7", "90^\\circ", "x=5", "\\$32,\\!348", "52_8", "10,080"]
+    others = ["\\frac{13}{15}", "2k+2", "3, 5, 7", "-2,1", "0.5", "\\pi", "\\sqrt{2}"]
+    assert takes_whole([*taken, *others]) == [True] * len(taken) + [False] * len(others)
 
 
 def test_problems_of_math500_are_taken_apart_by_the_kind_of_their_right_answer(tmp_path):
@@ -290,13 +296,14 @@ def test_problems_of_math500_are_taken_apart_by_the_kind_of_their_right_answer(t
         made_up(tmp_path, arm, 2, right, "math500")
         path = tmp_path / f"qwen_{arm}_seed2_on_math500.json"
         content = json.loads(path.read_text())
-        content["values"] |= {"whole_gold": [1.0] * 2 + [0.0] * 6, "whole": [1.0] * 2 + [0.5] * 6}
+        content["values"] |= {"takes_whole": [1.0] * 2 + [0.0] * 6, "answered": [1.0] * 2 + [0.5] * 6}
+        content["values"] |= {"answered_whole": [1.0] * 2 + [0.125] * 6}
         path.write_text(json.dumps(content))
     table = whole_table(read_measurements(tmp_path))["real-whole"]
-    assert "right answer whole (2): pass@1, % | right answer other (6): pass@1, %" in table
-    assert "| GTPO | 2 | 100.0 [100.0, 100.0] | 33.3 [0.0, 66.7] | 50.0 [50.0, 50.0] |" in table
-    assert "| GTPO | GRPO | whole | 1, 1 | 100.0 | 100.0 | +0.0 |" in table
-    assert "| GTPO | GRPO | other | 1, 1 | 33.3 | 83.3 | −50.0 |" in table
+    assert "yes (2 problems): pass@1, % | no (6 problems): pass@1, %" in table
+    assert "| GTPO | 2 | 100.0 [100.0, 100.0] | 33.3 [0.0, 66.7] | 25 |" in table
+    assert "| GTPO | GRPO | yes | 1, 1 | 100.0 | 100.0 | +0.0 |" in table
+    assert "| GTPO | GRPO | no | 1, 1 | 33.3 | 83.3 | −50.0 |" in table
 
 
 def test_how_alike_completions_are_is_shown_in_numbers_and_percent(tmp_path):
