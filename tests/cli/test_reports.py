@@ -65,9 +65,9 @@ def test_compare_gives_json(runs, capsys):
     assert by_name["collapsed runs"]["first"] == 0
 
 
-def samples(path, model, right, num_samples=2, temperature=0.9):
+def samples(path, model, right, num_samples=2, temperature=0.9, problems="toy"):
     header = {
-        "gtpo_samples": 1, "model": model, "engine": {}, "problems": {"name": "toy", "count": 8, "sha256": "d"},
+        "gtpo_samples": 1, "model": model, "engine": {}, "problems": {"name": problems, "count": 8, "sha256": "d"},
         "settings": {
             "num_samples": num_samples, "temperature": temperature, "top_p": 1.0, "max_new_tokens": 9, "seed": 0,
         },
@@ -81,6 +81,13 @@ def samples(path, model, right, num_samples=2, temperature=0.9):
                           "truncated": False, "entropy": 0.1})  # fmt: skip
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return str(path)
+
+
+def test_a_hostile_name_of_problems_does_not_reach_the_terminal(tmp_path, capsys):
+    name = "toy\x1b]0;owned\x07"
+    first, second = (samples(tmp_path / f"{one}.jsonl", one, 8, problems=name) for one in "ab")
+    assert main(["compare", first, "--vs", second]) == 0
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_compare_takes_files_of_samples_over_problems(tmp_path, capsys):
@@ -153,6 +160,21 @@ def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path, capsys, comman
     assert err.startswith("error: ")
     assert "is not a run" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["report", "health"])
+def test_folders_beside_runs_that_are_none_are_left_out_and_named(tmp_path, capsys, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    run = make_run(tmp_path / "sound", rows(20, entropy=0.4))
+    (tmp_path / "eval\x1b[2J").mkdir()
+    assert main([command, str(run), str(tmp_path / "eval\x1b[2J")]) == 0
+    streams = capsys.readouterr()
+    assert "sound" in streams.out
+    assert streams.err.startswith("note: left out: ")
+    assert "is not a run" in streams.err
+    assert "\x1b" not in streams.err
+    assert main([command, str(run), "nowhere"]) == 2  # a name that is wrong is no folder beside
+    assert "nowhere does not exist" in capsys.readouterr().err
 
 
 def test_a_folder_that_looks_like_something_else_is_named(tmp_path, capsys):

@@ -314,6 +314,10 @@ def hostile_reward(completions, **columns):
     raise ValueError("cannot parse \x1b[2J")
 
 
+def greedy_reward(completions, bonus, **columns):
+    raise AssertionError("is never reached")  # pragma: no cover
+
+
 def wordy_reward(completions, **columns):
     return ["much"] * len(completions)
 
@@ -339,6 +343,7 @@ WRONG = {
     "an empty held-out file": (["--held_out", "empty.jsonl", "--dry-run"], "held_out must be a set with problems"),
     "a reward that returns nothing": (["--rewards", "cli.test_train:silent_reward"], "silent_reward returned nothing"),
     "a reward without columns": (["--rewards", "cli.test_train:narrow_reward"], "It must take **columns"),
+    "a reward that wants more": (["--rewards", "cli.test_train:greedy_reward"], "subject, level and source reach a"),
     "an adapter for a model": (["--model", "adapter"], "holds a LoRA adapter, not a model: merge it into its base"),
     "a run for a model": (["--model", "run"], "is the folder of a run: give the model in it, run/model"),
     "columns of no file": (["--columns", "answer=truth"], "names the columns of a file, and lab is none"),

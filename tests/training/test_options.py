@@ -42,7 +42,15 @@ WRONG = {
         "per_device_train_batch_size: 0",
         "recipe.yaml: per_device_train_batch_size must be at least 1",
     ),
-    "no generations": ("num_generations: 0", "num_generations must be at least 1"),
+    "no group": ("num_generations: 1", "num_generations must be at least 2"),
+    "no step": ("max_steps: 0", "max_steps must be at least 1, or -1"),
+    "a negative seed": ("seed: -1", "seed must be a finite number, at least 0"),
+    "an adapter of no rank": ("use_peft: true\nlora_r: 0", "lora_r must be at least 1"),
+    "a weight that is none": ("reward_weights: [.nan]", "reward_weights.*must be finite numbers, got"),
+    "a weight that is none for grpo": (
+        "method: grpo\nreward_weights: [.inf]",
+        r"recipe\.yaml: reward_weights must be finite numbers, got \[inf\]",
+    ),
     "a greedy policy": ("temperature: 0", "temperature must be a finite number above 0"),
     "a learning rate that is none": ("learning_rate: .nan", "learning_rate must be a finite number"),
     "several learning rates": ("learning_rate: [1, 2]", "learning_rate must be a finite number"),
@@ -51,7 +59,10 @@ WRONG = {
     "a reward that is not there": ("rewards: [nice]", "There is no reward 'nice'"),
     "a base that is itself": ("base: recipe.yaml", "rests on itself"),
     "a number that is none": ("held_out_problems: few", "held_out_problems must be a whole number, got 'few'"),
-    "an impossible batch": ("per_device_train_batch_size: 7", "must be divisible by num_generations"),
+    "an impossible batch": (
+        "per_device_train_batch_size: 7",
+        r"^generation_batch_size \(7\) must be divisible by num_generations.*It is per_device_train_batch_size ×",
+    ),
 }
 
 
@@ -60,6 +71,11 @@ WRONG = {
 def test_it_is_refused_with_one_clear_sentence(text, message, tmp_path):
     with pytest.raises(ConfigError, match=f"(?s){message}"):
         make_plan(recipe(tmp_path, text), {})
+
+
+def test_words_that_yaml_reads_as_false_are_taken_as_they_stand(tmp_path):
+    plan = make_plan(recipe(tmp_path, "entropy_filter: off\nsave_strategy: no"), {})
+    assert (plan.config.entropy_filter, plan.config.save_strategy) == ("off", "no")
 
 
 def test_a_missing_recipe_is_named():

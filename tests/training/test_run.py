@@ -6,6 +6,7 @@ import math
 import sys
 
 import pytest
+import torch
 
 from gtpo import ConfigError, DataError
 from gtpo.training.model import locate_model
@@ -56,6 +57,12 @@ BROKEN = {
 def test_a_broken_reward_stops_the_run(reward, message):
     with pytest.raises(DataError, match=message):
         guarded(reward)(prompts=["", ""], completions=["a", "b"])
+
+
+def test_a_reward_may_return_a_tensor():
+    scores = guarded(lambda completions, **k: torch.tensor([1.0, 0.5]))(completions=["a", "b"])
+    assert scores == [1.0, 0.5]
+    assert type(scores[0]) is float
 
 
 def test_a_reward_may_be_awaited():

@@ -123,7 +123,7 @@ def _row(one: Any) -> list[str]:
     interval = "–" if one.low is None else f"[{scale * one.low:+z.{digits}f}, {scale * one.high:+z.{digits}f}]"
     more = "" if one.more_seeds is None else f"{one.more_seeds}"
     return [
-        one.name,
+        printable(one.name),
         first + unit,
         second + unit,
         f"{scale * one.difference:+z.{digits}f}",

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gtpo.cli.notes import write_notes
+from gtpo.cli.notes import write_notes, write_skipped
 from gtpo.evaluation.layout import printable
 
 _EPILOG = """\
@@ -38,10 +38,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     from gtpo.reports.health import first_alarms, health_of_run
-    from gtpo.reports.runs import load_runs
+    from gtpo.reports.runs import load_runs, runs_among
 
     documents: list[dict[str, Any]] = []
-    for one in load_runs(args.runs):
+    for one in load_runs(runs_among(args.runs, write_skipped)):
         write_notes(one)
         verdicts = health_of_run(one, args.entropy_threshold)
         last = verdicts[-1]

@@ -16,6 +16,11 @@ def write_notes(run: Run) -> None:
         sys.stderr.write(f"note: {printable(run.name)}: {printable(note)}\n")
 
 
+def write_skipped(reason: str) -> None:
+    """Say on stderr why something that was named is left out."""
+    sys.stderr.write(f"note: left out: {printable(reason)}\n")
+
+
 def sparkline(values: Sequence[float], width: int = 24) -> str:
     """A curve in one line of text, from its lowest to its highest value; each bar is the mean of its part.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.cli.console import show
-from gtpo.cli.notes import sparkline, write_notes
+from gtpo.cli.notes import sparkline, write_notes, write_skipped
 from gtpo.errors import writing
 from gtpo.evaluation.layout import printable
 
@@ -46,10 +46,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     from gtpo.reports.page import evaluations_of, report_page
-    from gtpo.reports.runs import load_runs
+    from gtpo.reports.runs import load_runs, runs_among
     from gtpo.reports.variants import name_variants
 
-    runs = name_variants(load_runs(args.runs))
+    runs = name_variants(load_runs(runs_among(args.runs, write_skipped)))
     for one in runs:
         write_notes(one)
     _print(runs)

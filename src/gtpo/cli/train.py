@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import gc
 import logging
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -153,7 +154,7 @@ def _train(plan: Any, run_folder: Any) -> int:
     logging.getLogger("gtpo.cli").setLevel(logging.INFO)
     if is_main:
         logger.info("\n%s", opening(plan, run_folder))
-    resume = f"gtpo train --resume {run_folder.path}"
+    resume = f"gtpo train --resume {shlex.quote(str(run_folder.path))}"
     try:
         with ProgressBar() as bar, TrainingView() as view:
             is_finished = train(plan, run_folder, [view], bar)

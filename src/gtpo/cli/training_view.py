@@ -136,8 +136,9 @@ def _next(run: Any) -> dict[str, str]:
     options = {"problems": problems, "data-dir": config.get("data_dir"), "columns": config.get("columns")}
     given = {name: value for name, value in options.items() if value not in (None, "lab")}
     asked = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
-    hints = {f"gtpo report {run.path}": "curves", f"gtpo eval {run.model}{asked}": "pass@k and maj@k"}
+    folder = shlex.quote(str(run.path))
+    hints = {f"gtpo report {folder}": "curves", f"gtpo eval {shlex.quote(str(run.model))}{asked}": "pass@k and maj@k"}
     if run.groups.is_file():
-        hints = {f"gtpo inspect {run.path}": "see what the update did to every token", **hints}
+        hints = {f"gtpo inspect {folder}": "see what the update did to every token", **hints}
     other = "gtpo" if config.get("method") == "grpo" else "grpo"
-    return {**hints, f"gtpo compare {run.path} --vs RUN": f"with another run, such as one of --method {other}"}
+    return {**hints, f"gtpo compare {folder} --vs RUN": f"with another run, such as one of --method {other}"}

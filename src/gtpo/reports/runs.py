@@ -7,8 +7,9 @@ leaves in its checkpoints, and a CSV with a header. What is usable is used; what
 import csv
 import dataclasses
 import re
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,23 @@ def phases(rows: Sequence[Row]) -> list[str]:
     return sorted(names, reverse=True)
 
 
+def runs_among(paths: Sequence[Path], on_skip: Callable[[str], None]) -> list[Path]:
+    """The paths without folders that hold no run, such as `runs/*` brings in; all of them where none is a run."""
+    found: list[Path] = []
+    skipped: list[str] = []
+    for path in paths:
+        try:
+            metrics_file(path)
+            found.append(path)
+        except DataError as error:
+            if not path.is_dir():
+                return list(paths)
+            skipped.append(str(error))
+    for reason in skipped if found else []:
+        on_skip(reason)
+    return found or list(paths)
+
+
 def load_runs(paths: Sequence[Path | str]) -> list[Run]:
     """Every run of `paths`; one that cannot be read is an error that names it.
 
@@ -221,7 +239,8 @@ def metrics_file(path: Path) -> Path:
         if found.is_file():
             return found
     if (path / "config.yaml").is_file() and (path / "run.json").is_file():
-        raise DataError(f"{path} has logged nothing yet: it stopped before its first step. gtpo train --resume {path}")
+        resume = f"gtpo train --resume {shlex.quote(str(path))}"
+        raise DataError(f"{path} has logged nothing yet: it stopped before its first step. {resume}")
     if any(path.glob("*.jsonl")):
         raise DataError(
             f"{path} is not a run. For the samples of an evaluation give `gtpo compare` its files: *.jsonl."

@@ -33,7 +33,7 @@ _SIZE: Bound = (lambda value: 0 <= value < math.inf, "a finite number, at least 
 BOUNDS: dict[str, Bound] = {
     "per_device_train_batch_size": _COUNT,
     "gradient_accumulation_steps": _COUNT,
-    "num_generations": _COUNT,
+    "num_generations": (lambda value: value >= 2, "at least 2: completions are compared with others of their group"),
     "num_iterations": _COUNT,
     "steps_per_generation": _COUNT,
     "max_completion_length": _COUNT,
@@ -45,6 +45,9 @@ BOUNDS: dict[str, Bound] = {
     "dataloader_num_workers": _SIZE,
     "temperature": (lambda value: 0 < value < math.inf, "a finite number above 0"),
     "num_train_epochs": (lambda value: value > 0, "above 0"),
+    "max_steps": (lambda value: value >= 1 or value == -1, "at least 1, or -1 for as many as num_train_epochs take"),
+    "lora_r": _COUNT,
+    "seed": _SIZE,
 }
 """By option: what a value must be, and how to say it."""
 
@@ -85,6 +88,10 @@ def plan_from(settings: Settings) -> Plan:
     weights = getattr(config, "reward_weights", None)
     if weights is not None and len(weights) != len(options.rewards):
         raise ConfigError(f"reward_weights has {len(weights)} numbers for {len(options.rewards)} rewards.")
+    if not all(map(math.isfinite, weights or [])):
+        raise ConfigError(
+            f"{settings['reward_weights'].origin}: reward_weights must be finite numbers, got {weights}."
+        )
     resolved = {name: setting.value for name, setting in {**settings, **theirs}.items()}
     return Plan(options, config, model_config, {"method": options.method, **resolved})
 

@@ -75,11 +75,15 @@ def _named_in_errors(name: str) -> Generator[None]:
     except (Exception, SystemExit) as error:  # sys.exit(0) would end the run as if it had finished
         calls = [place for place in traceback.extract_tb(error.__traceback__) if place.filename != __file__]
         where = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})" if calls else ""
-        hint = " It must take **columns: every column of the data set comes by its name."
+        hints = {
+            "unexpected keyword argument": " It must take **columns: every column of the data set comes by its name.",
+            " missing ": " Of a file's columns answer, solution, subject, level and source reach a reward, if there; "
+            "others do not.",
+        }
+        hint = next((hint for words, hint in hints.items() if words in str(error) and not calls), "")
         raise DataError(
             f"Reward {name} raised {type(error).__name__}: {error}{where}."
-            + hint * ("unexpected keyword argument" in str(error) and not calls)
-            + " Nothing is trained on it; mend the reward, then resume, or start again if there is no checkpoint."
+            f"{hint} Nothing is trained on it; mend the reward, then resume, or start again if there is no checkpoint."
         ) from error
 
 
@@ -88,7 +92,7 @@ def _as_list(name: str, scores: Any) -> list[Any]:
         raise DataError(
             f"Reward {name} returned nothing. Return a list with one number, or None, for each completion."
         )
-    return list(scores)
+    return scores.tolist() if hasattr(scores, "tolist") else list(scores)
 
 
 def _scores(name: str, scores: list[Any], num_completions: int) -> list[float | None]:

@@ -17,6 +17,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +50,7 @@ class RunFolder:
             how = "Empty it yourself, or choose"
             if run._config.exists():
                 is_finished = "after" in run.summary()
-                how = f"Continue it with `gtpo train --resume {path}`, or choose"
+                how = f"Continue it with `gtpo train --resume {shlex.quote(str(path))}`, or choose"
                 how = "It is a finished run: choose" if is_finished else how
             raise ConfigError(f"{path} is not empty. {how} another --output_dir.")
         require_writable(run.path)

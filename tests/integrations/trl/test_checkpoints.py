@@ -188,6 +188,25 @@ def test_an_old_checkpoint_goes_only_when_the_new_one_is_complete(tiny_model, tm
     assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
 
 
+def test_checkpoints_of_an_earlier_run_are_kept_and_not_resumed_from(tiny_model, tmp_path, caplog):
+    options = settings(tmp_path, save_strategy="steps", save_steps=2, trainer=GTPOTrainer)
+    train(tiny_model, **options)
+    earlier = (tmp_path / "checkpoint-4/model.safetensors").read_bytes()
+    anew = {**options, "seed": 7, "max_steps": 2}
+    train(tiny_model, **{**anew, "save_strategy": "no"})  # stopped before its first checkpoint
+    assert "checkpoints of an earlier run" in caplog.text
+    with pytest.raises(ConfigError, match="holds no complete checkpoint"):
+        train(tiny_model, **anew, resume_from_checkpoint=True)
+    remove_incomplete_checkpoints(tmp_path)
+    assert (tmp_path / "checkpoint-4/model.safetensors").read_bytes() == earlier
+    train(tiny_model, **anew)
+    assert last_complete_checkpoint(tmp_path).name == "checkpoint-2"
+    resumed = train(tiny_model, **{**anew, "max_steps": 4}, resume_from_checkpoint=True)
+    assert resumed.state.global_step == 4
+    assert not (tmp_path / "checkpoint-4/complete.earlier").exists()
+    assert (tmp_path / "checkpoint-4/model.safetensors").read_bytes() != earlier
+
+
 def test_resuming_without_a_checkpoint_is_refused(tiny_model, tmp_path):
     with pytest.raises(ConfigError, match="holds no complete checkpoint"):
         train(tiny_model, **settings(tmp_path, trainer=GTPOTrainer), resume_from_checkpoint=True)

@@ -9,7 +9,7 @@ from datasets import Dataset, IterableDataset
 from peft import LoraConfig
 from trl import GRPOConfig
 
-from gtpo import ConfigError, GTPOConfig, GTPOTrainer
+from gtpo import ConfigError, DataError, GTPOConfig, GTPOTrainer
 
 from integrations.trl.checked import CheckedTrainer, last_log, parity_reward, prompts, settings, train
 from tiny import tiny_model as build_tiny_model
@@ -97,6 +97,14 @@ def test_entropies_come_from_the_pass_that_corrects_for_vllm(tiny_model, tmp_pat
     assert trainer.checks == 4
     assert trainer.passes == trainer.checks
     assert "sampling/importance_sampling_ratio/mean" in last_log(trainer)
+
+
+def test_an_infinite_reward_is_named(tiny_model, tmp_path):
+    def generous_reward(completions, **columns):
+        return [1.0, float("inf"), *([0.0] * (len(completions) - 2))]
+
+    with pytest.raises(DataError, match="Reward generous_reward returned inf for completion 1 of the batch"):
+        train(tiny_model, generous_reward, **settings(tmp_path))
 
 
 def test_vision_language_models_are_refused(tiny_model, tmp_path, monkeypatch):

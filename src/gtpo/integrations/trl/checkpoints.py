@@ -24,6 +24,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 from gtpo.errors import ConfigError, DataError
 
 COMPLETE = "complete"
+EARLIER = "complete.earlier"
 ROLLOUTS = "rollouts_{rank}.pt"
 logger = logging.getLogger(__name__)
 
@@ -38,9 +39,20 @@ def last_complete_checkpoint(run: Path | str) -> Path | None:
 def remove_incomplete_checkpoints(run: Path | str) -> None:
     """Delete what a kill left half written."""
     for folder in _checkpoints(run):
-        if not (folder / COMPLETE).is_file():
+        if not (folder / COMPLETE).is_file() and not (folder / EARLIER).is_file():
             logger.warning("%s is half written and is removed.", folder)
             shutil.rmtree(folder)
+
+
+def mark_as_earlier(run: Path | str) -> None:
+    """What lies there when a run starts anew is another run's: it is kept, and this one never resumes from it."""
+    markers = [folder / COMPLETE for folder in _checkpoints(run) if (folder / COMPLETE).is_file()]
+    for marker in markers:
+        os.replace(marker, marker.with_name(EARLIER))
+    if markers:
+        logger.warning(
+            "%s holds checkpoints of an earlier run. This one starts anew and does not resume from them.", run
+        )
 
 
 def require_whole(checkpoint: Path, num_processes: int) -> None:
@@ -104,6 +116,8 @@ class CompleteCheckpoints(_Parent):
             self._finished_epochs = int(state["epoch"])
             if self._is_finished(state) and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
                 return self._finish(str(resume_from_checkpoint))
+        elif self.args.should_save:
+            mark_as_earlier(str(self.args.output_dir))
         return super().train(resume_from_checkpoint or None, *args, **kwargs)
 
     def _is_finished(self, state: dict[str, Any]) -> bool:
@@ -120,13 +134,16 @@ class CompleteCheckpoints(_Parent):
         return TrainOutput(self.state.global_step, 0.0, {})
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        run = self._get_output_dir(trial=trial)
+        folder = Path(run) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        if self.args.should_save:
+            for marker in (COMPLETE, EARLIER):  # of what lay here before
+                (folder / marker).unlink(missing_ok=True)
         limit, self.args.save_total_limit = self.args.save_total_limit, None  # not before the marker is there
         try:
             super()._save_checkpoint(model, trial)
         finally:
             self.args.save_total_limit = limit
-        run = self._get_output_dir(trial=trial)
-        folder = Path(run) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         self._save_progress(folder)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:

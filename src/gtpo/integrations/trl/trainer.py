@@ -16,7 +16,7 @@ from gtpo.core.entropy import completion_entropy
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, DataError
 from gtpo.integrations.trl.batching import TrimmedBatches
 from gtpo.integrations.trl.checkpoints import ExactResume
 from gtpo.integrations.trl.config import GTPOConfig
@@ -116,6 +116,11 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         """The parent's, gathered over processes; remembered, for NaN says that a function could not score a row."""
         rewards_per_func = super()._calculate_rewards(*args, **kwargs)
+        for row, column in rewards_per_func.isinf().nonzero().tolist()[:1]:
+            raise DataError(
+                f"Reward {self.reward_func_names[column]} returned {rewards_per_func[row, column]} for completion "
+                f"{row} of the batch. Return a finite number, or None where it cannot score."
+            )
         self._rewards_per_func = rewards_per_func
         return rewards_per_func
 
