@@ -343,7 +343,7 @@ WRONG = {
     "an empty held-out file": (["--held_out", "empty.jsonl", "--dry-run"], "held_out must be a set with problems"),
     "a reward that returns nothing": (["--rewards", "cli.test_train:silent_reward"], "silent_reward returned nothing"),
     "a reward without columns": (["--rewards", "cli.test_train:narrow_reward"], "It must take **columns"),
-    "a reward that wants more": (["--rewards", "cli.test_train:greedy_reward"], "subject, level and source reach a"),
+    "a reward that wants more": (["--rewards", "cli.test_train:greedy_reward"], "there is none of that name"),
     "an adapter for a model": (["--model", "adapter"], "holds a LoRA adapter, not a model: merge it into its base"),
     "a run for a model": (["--model", "run"], "is the folder of a run: give the model in it, run/model"),
     "columns of no file": (["--columns", "answer=truth"], "names the columns of a file, and lab is none"),
@@ -439,6 +439,19 @@ def test_a_file_of_ones_own_is_not_its_own_held_out_set(tmp_path, capsys):
     assert json.loads((run / "summary.json").read_text())["before"] is None
     assert "a file has no test split" in capsys.readouterr().err
     assert "accuracy" in (run / "train.log").read_text()
+
+
+def bonus_reward(completions, bonus, **columns):
+    return [0.25 * value for value in bonus]
+
+
+def test_every_column_of_a_file_reaches_a_reward(tmp_path):
+    rows = [{"question": f"{i}+{i}=?", "answer": str(2 * i), "bonus": 2.0} for i in range(8)]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    small = [*SMALL[: SMALL.index("--max_problems")], "--max_steps", "1", "--rewards", "cli.test_train:bonus_reward"]
+    run = tmp_path / "run"
+    assert main(["train", "--problems", str(tmp_path / "mine.jsonl"), "--output_dir", str(run), *small]) == 0
+    assert read_metrics(run)[0]["reward"] == 0.5
 
 
 def test_columns_name_those_of_the_held_out_file_too(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 
 import gtpo.problems
 from gtpo.errors import ConfigError, DataError
-from gtpo.problems import Problem, load_problems, problem_sets
+from gtpo.problems import Problem, load_problems, problem_sets, to_dataset
 from gtpo.problems.hendrycks_math import SUBJECTS
 from gtpo.problems.local import parse_columns
 
@@ -211,6 +211,38 @@ def test_a_local_file_with_columns_of_its_own(tmp_path: Path):
     rows[0]["truth"] = "12"
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "own.parquet")
     assert load_problems(tmp_path / "own.parquet", columns=columns, limit=1) == expected[:1]
+
+
+def write_rows(path: Path, *others: dict[str, Any]) -> Path:
+    rows = [{"task": f"{i} + {i} = ?", "answer": 2 * i, **other} for i, other in enumerate(others)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_further_columns_of_a_file_are_kept_for_rewards(tmp_path: Path):
+    path = write_rows(tmp_path / "a.jsonl", {"bonus": 0.5, "tags": ["x"], "images": 1}, {"bonus": 2.0, "prompt": "no"})
+    problems = load_problems(str(path), columns={"question": "task"})
+    assert [problem.others for problem in problems] == [{"bonus": 0.5, "tags": ["x"]}, {"bonus": 2.0}]
+    dataset = to_dataset(problems)
+    assert dataset["bonus"][:] == [0.5, 2.0]
+    assert dataset["tags"][:] == [["x"], None]
+    assert not {"task", "images", "others"} & set(dataset.column_names)
+    assert dataset["prompt"][0][1] == {"role": "user", "content": "0 + 0 = ?"}
+
+
+@pytest.mark.parametrize(
+    "others", [({"bonus": 1}, {"bonus": "much"}), ({"bonus": 10**30},), ({"bonus": [1]}, {"bonus": {"a": 1}})]
+)
+def test_a_column_that_no_data_set_takes_is_named(others: tuple[dict[str, Any], ...], tmp_path: Path):
+    problems = load_problems(str(write_rows(tmp_path / "a.jsonl", *others)), columns={"question": "task"})
+    with pytest.raises(DataError, match=r"The column 'bonus' cannot be made one of a data set: .*Give it values"):
+        to_dataset(problems)
+
+
+def test_half_a_character_in_a_further_column_is_named(tmp_path: Path):
+    path = write_rows(tmp_path / "a.jsonl", {"note": "\ud800"})
+    with pytest.raises(DataError, match=r"a\.jsonl.*the column 'note' has half of a character"):
+        load_problems(str(path), columns={"question": "task"})
 
 
 def test_the_lab_is_asked_for_its_problems(monkeypatch: pytest.MonkeyPatch):

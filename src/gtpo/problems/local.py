@@ -1,20 +1,41 @@
 """Your own problems: any JSONL or Parquet file with a question and an answer in each row."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gtpo.errors import ConfigError, require
-from gtpo.problems.problem import Problem
-from gtpo.problems.rows import make_problem, read_rows
+from gtpo.problems.problem import COLUMNS, Problem
+from gtpo.problems.rows import Row, encodable, make_problem, read_rows
+
+TAKEN = (
+    "prompt", "prompts", "completion", "completions", "completion_ids", "image", "images", "environment",
+    "environments", "trainer_state", "log_extra", "log_metric",
+)  # fmt: skip
+"""Names that mean something to TRL: a file's columns of these names are not handed on."""
 
 
 def load_file(path: str | Path, columns: Mapping[str, str] | None = None) -> list[Problem]:
-    """The problems of a .jsonl or .parquet file; `columns` says how it calls ours, as in {"question": "problem"}."""
-    ours = tuple(Problem.__dataclass_fields__)
+    """The problems of a .jsonl or .parquet file; `columns` says how it calls ours, as in {"question": "problem"}.
+
+    What a row holds beside our columns is kept for rewards.
+    """
     for name in columns or {}:
-        require(name in ours, "columns", name, f"a mapping from {', '.join(ours)} to the file's columns")
+        require(name in COLUMNS, "columns", name, f"a mapping from {', '.join(COLUMNS)} to the file's columns")
     path = Path(path).expanduser()
-    return [make_problem(row, place, path.stem, columns) for place, row in read_rows(path)]
+    used = {*COLUMNS, *(columns or {}).values(), *TAKEN}
+    return [
+        replace(make_problem(row, place, path.stem, columns), others=_others(row, used, place))
+        for place, row in read_rows(path)
+    ]
+
+
+def _others(row: Row, used: set[str], place: str) -> dict[str, Any]:
+    others = {name: value for name, value in row.items() if name not in used}
+    for name, value in others.items():
+        encodable(value if isinstance(value, str) else name, name, place)
+    return others
 
 
 def parse_columns(text: str) -> dict[str, str]:

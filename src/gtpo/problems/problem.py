@@ -1,11 +1,11 @@
 """The record that every problem set becomes, and what trainers and models need from it: messages and data sets."""
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -27,7 +27,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Problem:
-    """One question with its final answer alone; `solution` is "" where none is published, `source` says where from."""
+    """One question with its final answer alone; `solution` is "" where none is published, `source` says where from.
+
+    `others` are the further columns of a file of one's own, for rewards.
+    """
 
     question: str
     answer: str
@@ -35,6 +38,10 @@ class Problem:
     solution: str = ""
     subject: str | None = None
     level: int | None = None
+    others: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+
+
+COLUMNS = tuple(one.name for one in fields(Problem) if one.name != "others")
 
 
 def to_messages(problem: Problem, system_prompt: str | None = SYSTEM_PROMPT) -> list[dict[str, str]]:
@@ -48,7 +55,7 @@ def to_messages(problem: Problem, system_prompt: str | None = SYSTEM_PROMPT) -> 
 
 
 def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_PROMPT) -> "Dataset":
-    """A Hugging Face data set as TRL wants it: `prompt` as chat messages, and the record's fields but the question.
+    """A Hugging Face data set as TRL wants it: `prompt` as chat messages, the fields but the question, other columns.
 
     TRL hands the columns to reward functions as keyword lists, so `answer` arrives at `paper_reward` as it must.
     """
@@ -57,8 +64,18 @@ def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_P
     texts = {name: Value("string") for name in ("answer", "source", "solution", "subject")}
     message = {"role": Value("string"), "content": Value("string")}
     features = Features({"prompt": [message], **texts, "level": Value("int64")})
-    rows = [asdict(problem) | {"prompt": to_messages(problem, system_prompt)} for problem in problems]
-    return Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features=features)
+    problems = list(problems)
+    rows = [vars(problem) | {"prompt": to_messages(problem, system_prompt)} for problem in problems]
+    dataset = Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features=features)
+    for name in dict.fromkeys(name for problem in problems for name in problem.others):
+        try:
+            dataset = dataset.add_column(name, [problem.others.get(name) for problem in problems])
+        except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are ValueErrors and TypeErrors
+            raise DataError(
+                f"The column {name!r} cannot be made one of a data set: {error}. Give it values of one kind, or take "
+                "it out of the file."
+            ) from error
+    return dataset
 
 
 def encode_prompt(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.errors import DataError
-from gtpo.problems.problem import Problem
+from gtpo.problems.problem import COLUMNS, Problem
 from gtpo.records import parse_json
 
 Row = Mapping[str, Any]
@@ -29,7 +29,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 def make_problem(row: Row, place: str, source: str, columns: Mapping[str, str] | None = None) -> Problem:
     """The problem in a row whose columns are named as in Problem, or as `columns` (ours -> theirs) says."""
-    named = {name: (columns or {}).get(name, name) for name in Problem.__dataclass_fields__}
+    named = {name: (columns or {}).get(name, name) for name in COLUMNS}
     if is_solution(row.get(named["answer"])):
         raise DataError(
             f"{place}: the answer holds '####', so it is a whole solution. Put only what follows it into "
@@ -53,10 +53,10 @@ def is_solution(answer: object) -> bool:
 def optional_text(row: Row, column: str, place: str) -> str | None:
     """A column that may hold something, as text; None where it holds nothing."""
     value = row.get(column)
-    return None if not value or _is_missing(value) else _encodable(str(value), column, place)
+    return None if not value or _is_missing(value) else encodable(str(value), column, place)
 
 
-def _encodable(text: str, column: str, place: str) -> str:
+def encodable(text: str, column: str, place: str) -> str:
     """The text, unless it has half of a character: JSON can say that, but no tokenizer and no data set takes it."""
     try:
         text.encode()
@@ -85,7 +85,7 @@ def text_field(row: Row, column: str, place: str) -> str:
         raise DataError(
             f"{place}: the column {column!r} must hold text, got {found}. Mend the row, or name another column."
         )
-    return _encodable(value.strip(), column, place)
+    return encodable(value.strip(), column, place)
 
 
 def _shown(value: object) -> str:

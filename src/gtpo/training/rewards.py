@@ -77,8 +77,7 @@ def _named_in_errors(name: str) -> Generator[None]:
         where = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})" if calls else ""
         hints = {
             "unexpected keyword argument": " It must take **columns: every column of the data set comes by its name.",
-            " missing ": " Of a file's columns answer, solution, subject, level and source reach a reward, if there; "
-            "others do not.",
+            " missing ": " It is given prompts, completions and the data set's columns: there is none of that name.",
         }
         hint = next((hint for words, hint in hints.items() if words in str(error) and not calls), "")
         raise DataError(
