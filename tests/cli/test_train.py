@@ -273,6 +273,20 @@ def test_the_opening_says_what_is_on_and_what_is_off(options, says, tmp_path):
     assert f"    method  {says}\n" in opening(plan, RunFolder(tmp_path))
 
 
+def binary_reward(completions, answer, **columns):
+    return [float(f">{gold}<" in one[0]["content"]) for one, gold in zip(completions, answer, strict=True)]
+
+
+def test_a_dry_run_notes_a_penalty_that_is_too_large_for_the_rewards(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shown = []
+    binary = ["--rewards", "cli.test_train:binary_reward"]
+    for options in ([], binary, [*binary, "--entropy_penalty", "0.005"]):
+        assert main(["train", "--dry-run", *options]) == 0
+        shown.append(capsys.readouterr().out)
+    assert [text.count("these differ by 1. Try --entropy_penalty 0.005.") for text in shown] == [0, 1, 0]
+
+
 def test_a_dry_run_waits_for_rewards_that_are_awaited(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--dry-run", "--rewards", "cli.test_train:awaited_reward"]) == 0
@@ -443,6 +457,37 @@ def test_a_file_of_ones_own_is_not_its_own_held_out_set(tmp_path, capsys):
 
 def bonus_reward(completions, bonus, **columns):
     return [0.25 * value for value in bonus]
+
+
+def test_a_resume_from_another_folder_says_where_the_run_was_started(tmp_path, monkeypatch, capsys):
+    rows = [{"question": f"{i}+{i}=?", "answer": str(2 * i)} for i in range(8)]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    small = [*SMALL[: SMALL.index("--max_problems")], "--max_steps", "1"]
+    assert main(["train", "--problems", "mine.jsonl", "--output_dir", "run", *small]) == 0
+    (tmp_path / "run/summary.json").unlink()  # as if it had been killed
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["train", "--resume", "../run"]) == 2
+    assert f"no file mine.jsonl: give the path of a .jsonl or .parquet file. The run was started in {tmp_path}" in (
+        " ".join(capsys.readouterr().err.split())
+    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.jsonl").write_text("")
+    assert main(["train", "--resume", "run"]) == 2
+    assert "The run was started in" not in capsys.readouterr().err
+    (tmp_path / "run/run.json").write_text("{")
+    assert main(["train", "--resume", "run"]) == 2
+
+
+def test_what_is_wrong_with_held_out_problems_is_said_of_them(tmp_path, capsys):
+    for name, question in (("train", "1+1=?"), ("test", "1+1+" * 300)):
+        rows = [{"question": question, "answer": "2"}] * 8
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = ["--problems", str(tmp_path / "train.jsonl"), "--held_out", str(tmp_path / "test.jsonl")]
+    assert main(["train", *files, "--output_dir", str(tmp_path / "run"), "--max_steps", "1", *SMALL]) == 2
+    err = " ".join(capsys.readouterr().err.split())
+    assert "Held-out problems, test.jsonl: The longest prompt has" in err
 
 
 def test_every_column_of_a_file_reaches_a_reward(tmp_path):

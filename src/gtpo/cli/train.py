@@ -128,9 +128,17 @@ def _resume(path: Path) -> int:
         return 0
     settings = {name: Setting(value, f"{path}/config.yaml") for name, value in run_folder.config().items()}
     settings["output_dir"] = Setting(str(path), COMMAND_LINE)
-    plan = plan_from(settings)
-    with _alone(plan, run_folder):
-        return _train(plan, run_folder)
+    try:
+        plan = plan_from(settings)
+        with _alone(plan, run_folder):
+            return _train(plan, run_folder)
+    except (ConfigError, DataError) as error:
+        folder = run_folder.started_elsewhere()
+        if folder is None:
+            raise
+        raise type(error)(
+            f"{error} The run was started in {folder}: if a path is missed, resume there."
+        ) from error
 
 
 def _alone(plan: Any, run_folder: Any) -> contextlib.AbstractContextManager[None]:

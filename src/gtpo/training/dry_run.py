@@ -4,13 +4,17 @@ import asyncio
 import contextlib
 import inspect
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from transformers import AutoConfig
 
+from gtpo.core.shaping import ShapingConfig
 from gtpo.errors import ConfigError, require
 from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import load_problems, to_messages
+from gtpo.rewards.correctness import CORRECT
+from gtpo.rewards.format import COMPLETE
 from gtpo.training.data import (
     file_columns,
     held_out_set,
@@ -26,6 +30,7 @@ from gtpo.training.rewards import find_reward
 from gtpo.training.vllm import require_room, require_vllm
 
 GIB = 2**30
+PAPER_SPREAD = CORRECT + COMPLETE
 
 
 def describe(plan: Plan) -> str:
@@ -83,7 +88,9 @@ def _try_rewards(plan: Plan, problems: list[Any]) -> list[str]:
     prompts = columns.pop("prompt")
     columns |= {"trainer_state": None, "log_extra": _nothing, "log_metric": _nothing}
     lines: list[str] = []
-    for name in plan.options.rewards:
+    spread = 0.0
+    weights = plan.config.reward_weights or [1.0] * len(plan.options.rewards)
+    for name, weight in zip(plan.options.rewards, weights, strict=True):
         reward = find_reward(name)
         scores: list[Any] = []
         for texts in ([written_solution(p) if p.solution else _answer_only(p) for p in problems], ["nonsense"] * 3):
@@ -91,7 +98,21 @@ def _try_rewards(plan: Plan, problems: list[Any]) -> list[str]:
             given = reward(prompts=prompts, completions=chats, completion_ids=[[0]] * len(problems), **columns)
             scores.append(asyncio.run(given) if inspect.iscoroutine(given) else given)
         lines.append(f"reward      {name}: {scores[0]} for right answers, {scores[1]} for nonsense")
-    return lines
+        right, nonsense = (fmean([score or 0.0 for score in side]) for side in scores)
+        spread += weight * (right - nonsense)
+    return [*lines, *_penalty_note(plan, abs(spread))]
+
+
+def _penalty_note(plan: Plan, spread: float) -> list[str]:
+    """The penalty is in units of reward: one made for the paper's 0 to 20 drowns rewards of 0 and 1."""
+    penalty = getattr(plan.config, "entropy_penalty", 0.0)
+    fitting = ShapingConfig().entropy_penalty * spread / PAPER_SPREAD
+    if spread == 0 or penalty <= 4 * fitting:
+        return []
+    return [
+        f"note        entropy_penalty {penalty:g} is in units of reward; the paper's is for rewards that differ by "
+        f"{PAPER_SPREAD:g}, and these differ by {spread:.2g}. Try --entropy_penalty {fitting:.1g}."
+    ]
 
 
 def _nothing(*_: object) -> None:

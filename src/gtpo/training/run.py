@@ -1,6 +1,6 @@
 """A run is a folder: what was asked, what happened, what came out.
 
-run.json        method, model, problems, seed, versions
+run.json        method, model, problems, seed, the folder it was started in, versions
 config.yaml     every option that was set, as `gtpo train` reads it back
 metrics.jsonl   one line per logging step            (gtpo.records)
 groups.jsonl    sampled groups with their tokens     (gtpo.records)
@@ -55,7 +55,8 @@ class RunFolder:
             raise ConfigError(f"{path} is not empty. {how} another --output_dir.")
         require_writable(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
-        write_json(run.path / "run.json", {**description, "versions": versions()})
+        about = {**description, "started_in": str(Path.cwd()), "versions": versions()}
+        write_json(run.path / "run.json", about)
         _write(run._config, yaml.safe_dump(config, sort_keys=False))
         return run
 
@@ -87,6 +88,13 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         return _mapping(self._config, yaml.safe_load, "Mend it: without it the run cannot go on.")
+
+    def started_elsewhere(self) -> str | None:
+        """The folder that the run was started in, which its relative paths are relative to, if this is another one."""
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            folder = json.loads((self.path / "run.json").read_text()).get("started_in")
+            return None if folder == str(Path.cwd()) else folder
+        return None
 
     def summary(self) -> dict[str, Any]:
         path = self.path / "summary.json"

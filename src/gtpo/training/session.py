@@ -192,11 +192,14 @@ def measure_held_out(plan: Plan, model: str, run: RunFolder, when: str, progress
         max_new_tokens=options.held_out_tokens,
         system_prompt=system_prompt(options),
     )
-    found = evaluate(
-        [model], [problems], settings, run.held_out / when,
-        data_dir=options.data_dir, limit=options.held_out_problems, progress=progress,
-        columns=file_columns(options, problems),
-    )  # fmt: skip
+    try:
+        found = evaluate(
+            [model], [problems], settings, run.held_out / when,
+            data_dir=options.data_dir, limit=options.held_out_problems, progress=progress,
+            columns=file_columns(options, problems),
+        )  # fmt: skip
+    except ConfigError as error:
+        raise ConfigError(f"Held-out problems, {Path(problems).name}: {error}") from error
     _free_memory()
     estimates = found.measurements[0].estimates
     numbers = {"accuracy": "pass@1", "format": "format_rate", "entropy": "mean_entropy"}
