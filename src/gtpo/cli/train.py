@@ -136,9 +136,7 @@ def _resume(path: Path) -> int:
         folder = run_folder.started_elsewhere()
         if folder is None:
             raise
-        raise type(error)(
-            f"{error} The run was started in {folder}: if a path is missed, resume there."
-        ) from error
+        raise type(error)(f"{error} The run was started in {folder}: if a path is missed, resume there.") from error
 
 
 def _alone(plan: Any, run_folder: Any) -> contextlib.AbstractContextManager[None]:
