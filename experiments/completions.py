@@ -52,7 +52,7 @@ def takes_whole(golds: Sequence[str]) -> list[bool]:
     >>> takes_whole(["90^\\circ", "13/15", "3, 5, 7"])
     [True, False, False]
     """
-    plain = {gold: re.sub(r",?\\!|,(?=\d{3})", "", gold) for gold in golds}
+    plain = {gold: re.sub(r",?\\!|\{,\}|,(?=\d{3})", "", gold) for gold in golds}
     named = [(number, gold) for gold, text in plain.items() for number in re.findall(r"-?\d+", text)]
     verdicts = are_correct([number for number, _ in named], [gold for _, gold in named])
     taken = {gold for (_, gold), is_right in zip(named, verdicts, strict=True) if is_right}

@@ -284,7 +284,7 @@ def test_a_dry_run_notes_a_penalty_that_is_too_large_for_the_rewards(tmp_path, m
     for options in ([], binary, [*binary, "--entropy_penalty", "0.005"]):
         assert main(["train", "--dry-run", *options]) == 0
         shown.append(capsys.readouterr().out)
-    assert [text.count("these differ by 1. Try --entropy_penalty 0.005.") for text in shown] == [0, 1, 0]
+    assert [text.count("here differ by 1. Try --entropy_penalty 0.005.") for text in shown] == [0, 1, 0]
 
 
 def test_a_dry_run_waits_for_rewards_that_are_awaited(tmp_path, monkeypatch, capsys):

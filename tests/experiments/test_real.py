@@ -285,7 +285,7 @@ def test_whole_numbers_are_told_from_other_answers():
 
 
 def test_which_right_answers_a_whole_number_can_be():
-    taken = ["7", "90^\\circ", "x=5", "\\$32,\\!348", "52_8", "10,080"]
+    taken = ["7", "90^\\circ", "x=5", "\\$32,\\!348", "52_8", "10,080", "1{,}000"]
     others = ["\\frac{13}{15}", "2k+2", "3, 5, 7", "-2,1", "0.5", "\\pi", "\\sqrt{2}"]
     assert takes_whole([*taken, *others]) == [True] * len(taken) + [False] * len(others)
 

@@ -205,7 +205,10 @@ def test_a_file_of_another_form_is_an_error_that_says_so(content: bytes, complai
 def test_a_local_file_with_columns_of_its_own(tmp_path: Path):
     rows = [{"task": "Q", "truth": 12, "kind": "Algebra"}, {"task": "R", "truth": "1/2", "kind": None}]
     columns = {"question": "task", "answer": "truth", "subject": "kind"}
-    expected = [Problem("Q", "12", "own", subject="Algebra"), Problem("R", "1/2", "own")]
+    expected = [
+        Problem("Q", "12", "own", subject="Algebra", others=rows[0]),
+        Problem("R", "1/2", "own", others=rows[1]),
+    ]
     path = write_jsonl(tmp_path / "own.jsonl", rows[0], "", rows[1])
     assert load_problems(str(path), columns=columns) == expected
     rows[0]["truth"] = "12"
@@ -222,27 +225,34 @@ def write_rows(path: Path, *others: dict[str, Any]) -> Path:
 def test_further_columns_of_a_file_are_kept_for_rewards(tmp_path: Path):
     path = write_rows(tmp_path / "a.jsonl", {"bonus": 0.5, "tags": ["x"], "images": 1}, {"bonus": 2.0, "prompt": "no"})
     problems = load_problems(str(path), columns={"question": "task"})
-    assert [problem.others for problem in problems] == [{"bonus": 0.5, "tags": ["x"]}, {"bonus": 2.0}]
+    assert [{**problem.others, "task": 0} for problem in problems] == [
+        {"task": 0, "bonus": 0.5, "tags": ["x"]},
+        {"task": 0, "bonus": 2.0},
+    ]
+    assert hash(problems[0]) != hash(problems[1])
     dataset = to_dataset(problems)
     assert dataset["bonus"][:] == [0.5, 2.0]
     assert dataset["tags"][:] == [["x"], None]
-    assert not {"task", "images", "others"} & set(dataset.column_names)
+    assert dataset["task"][0] == "0 + 0 = ?"  # by its own name too
+    assert not {"images", "others"} & set(dataset.column_names)
     assert dataset["prompt"][0][1] == {"role": "user", "content": "0 + 0 = ?"}
 
 
-@pytest.mark.parametrize(
-    "others", [({"bonus": 1}, {"bonus": "much"}), ({"bonus": 10**30},), ({"bonus": [1]}, {"bonus": {"a": 1}})]
-)
-def test_a_column_that_no_data_set_takes_is_named(others: tuple[dict[str, Any], ...], tmp_path: Path):
+UNFIT = {
+    "numbers and words": ({"bonus": 1}, {"bonus": "much"}),
+    "an enormous number": ({"bonus": 10**30},),
+    "lists and objects": ({"bonus": [1]}, {"bonus": {"a": 1}}),
+    "half a character": ({"bonus": "\ud800"},),
+}
+
+
+@pytest.mark.parametrize("others", UNFIT.values(), ids=UNFIT.keys())
+def test_a_column_that_no_data_set_takes_is_left_out_and_named(
+    others: tuple[dict[str, Any], ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     problems = load_problems(str(write_rows(tmp_path / "a.jsonl", *others)), columns={"question": "task"})
-    with pytest.raises(DataError, match=r"The column 'bonus' cannot be made one of a data set: .*Give it values"):
-        to_dataset(problems)
-
-
-def test_half_a_character_in_a_further_column_is_named(tmp_path: Path):
-    path = write_rows(tmp_path / "a.jsonl", {"note": "\ud800"})
-    with pytest.raises(DataError, match=r"a\.jsonl.*the column 'note' has half of a character"):
-        load_problems(str(path), columns={"question": "task"})
+    assert "bonus" not in to_dataset(problems).column_names
+    assert "The column 'bonus' does not reach rewards" in caplog.text
 
 
 def test_the_lab_is_asked_for_its_problems(monkeypatch: pytest.MonkeyPatch):

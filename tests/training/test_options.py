@@ -74,8 +74,11 @@ def test_it_is_refused_with_one_clear_sentence(text, message, tmp_path):
 
 
 def test_words_that_yaml_reads_as_false_are_taken_as_they_stand(tmp_path):
-    plan = make_plan(recipe(tmp_path, "entropy_filter: off\nsave_strategy: no"), {})
+    plan = make_plan(recipe(tmp_path, "entropy_filter: off\nsave_strategy: no\neval_strategy: no"), {})
     assert (plan.config.entropy_filter, plan.config.save_strategy) == ("off", "no")
+    assert plan.settings["entropy_filter"] == "off"  # as the command line writes it
+    plan = make_plan(recipe(tmp_path, "method: grpo\nscale_rewards: false"), {})
+    assert plan.config.scale_rewards == "none"
 
 
 def test_a_missing_recipe_is_named():

@@ -1,14 +1,18 @@
 """Run folders, rewards and models: what is refused before any work is done."""
 
 import asyncio
+import hashlib
 import inspect
 import math
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from gtpo import ConfigError, DataError
+from gtpo.problems import Problem
+from gtpo.training.data import problems_digest
 from gtpo.training.model import locate_model
 from gtpo.training.rewards import find_reward, guarded
 from gtpo.training.run import RunFolder
@@ -59,10 +63,20 @@ def test_a_broken_reward_stops_the_run(reward, message):
         guarded(reward)(prompts=["", ""], completions=["a", "b"])
 
 
+def test_problems_are_told_apart_and_a_run_of_an_earlier_version_goes_on():
+    problem = Problem("1+1", "2", "mine")
+    written = hashlib.sha256(b"[('1+1', '2', 'mine', '', None, None)]").hexdigest()[:16]
+    assert problems_digest([problem]) == written
+    digests = [problems_digest([replace(problem, others=others)]) for others in ({"bonus": 1}, {"bonus": 2})]
+    assert len({written, *digests}) == 3
+
+
 def test_a_reward_may_return_a_tensor():
     scores = guarded(lambda completions, **k: torch.tensor([1.0, 0.5]))(completions=["a", "b"])
     assert scores == [1.0, 0.5]
     assert type(scores[0]) is float
+    with pytest.raises(DataError, match="raised TypeError: 'float' object is not iterable"):
+        guarded(lambda completions, **k: torch.tensor(1.0))(completions=["a", "b"])
 
 
 def test_a_reward_may_be_awaited():

@@ -134,9 +134,17 @@ def _resume(path: Path) -> int:
             return _train(plan, run_folder)
     except (ConfigError, DataError) as error:
         folder = run_folder.started_elsewhere()
-        if folder is None:
+        if folder is None or not _misses_a_path(run_folder, folder, str(error)):
             raise
         raise type(error)(f"{error} The run was started in {folder}: if a path is missed, resume there.") from error
+
+
+def _misses_a_path(run_folder: Any, folder: str, message: str) -> bool:
+    """Is something that the settings name found from the folder that the run was started in, and not from here?"""
+    config = run_folder.config()
+    named = [config.get(name) for name in ("model", "problems", "held_out", "data_dir")]
+    paths = [Path(name) for name in named if isinstance(name, str)]
+    return "No module named" in message or any(not one.exists() and (Path(folder) / one).exists() for one in paths)
 
 
 def _alone(plan: Any, run_folder: Any) -> contextlib.AbstractContextManager[None]:

@@ -65,7 +65,7 @@ class SamplingSettings:
             raise ConfigError(
                 f"The longest prompt has {longest_prompt} tokens and the model's context {context_length}: there is "
                 f"room for {max(room, 0)} new tokens, not for {self.max_new_tokens or 1}. "
-                + (f"Set --max-new-tokens to at most {room}." if room >= 1 else "Leave such problems out of the file.")
+                + (f"Set --max-new-tokens to at most {room}." if room >= 1 else "Leave such problems out.")
             )
         return dataclasses.replace(self, max_new_tokens=self.max_new_tokens or min(MAX_NEW_TOKENS, room))
 

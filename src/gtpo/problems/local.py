@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from gtpo.errors import ConfigError, require
 from gtpo.problems.problem import COLUMNS, Problem
-from gtpo.problems.rows import Row, encodable, make_problem, read_rows
+from gtpo.problems.rows import make_problem, read_rows
 
 TAKEN = (
     "prompt", "prompts", "completion", "completions", "completion_ids", "image", "images", "environment",
@@ -24,18 +23,11 @@ def load_file(path: str | Path, columns: Mapping[str, str] | None = None) -> lis
     for name in columns or {}:
         require(name in COLUMNS, "columns", name, f"a mapping from {', '.join(COLUMNS)} to the file's columns")
     path = Path(path).expanduser()
-    used = {*COLUMNS, *(columns or {}).values(), *TAKEN}
+    known = {*COLUMNS, *TAKEN}
     return [
-        replace(make_problem(row, place, path.stem, columns), others=_others(row, used, place))
+        replace(make_problem(row, place, path.stem, columns), others={k: v for k, v in row.items() if k not in known})
         for place, row in read_rows(path)
     ]
-
-
-def _others(row: Row, used: set[str], place: str) -> dict[str, Any]:
-    others = {name: value for name, value in row.items() if name not in used}
-    for name, value in others.items():
-        encodable(value if isinstance(value, str) else name, name, place)
-    return others
 
 
 def parse_columns(text: str) -> dict[str, str]:

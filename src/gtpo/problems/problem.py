@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from gtpo.errors import ConfigError, DataError
+from gtpo.errors import ConfigError
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -38,7 +38,7 @@ class Problem:
     solution: str = ""
     subject: str | None = None
     level: int | None = None
-    others: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    others: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
 
 COLUMNS = tuple(one.name for one in fields(Problem) if one.name != "others")
@@ -70,11 +70,8 @@ def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_P
     for name in dict.fromkeys(name for problem in problems for name in problem.others):
         try:
             dataset = dataset.add_column(name, [problem.others.get(name) for problem in problems])
-        except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are ValueErrors and TypeErrors
-            raise DataError(
-                f"The column {name!r} cannot be made one of a data set: {error}. Give it values of one kind, or take "
-                "it out of the file."
-            ) from error
+        except (ValueError, TypeError, OverflowError, NotImplementedError) as error:  # what Arrow's own derive from
+            logger.warning("The column %r does not reach rewards: no data set takes its values (%s).", name, error)
     return dataset
 
 

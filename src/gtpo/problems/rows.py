@@ -53,10 +53,10 @@ def is_solution(answer: object) -> bool:
 def optional_text(row: Row, column: str, place: str) -> str | None:
     """A column that may hold something, as text; None where it holds nothing."""
     value = row.get(column)
-    return None if not value or _is_missing(value) else encodable(str(value), column, place)
+    return None if not value or _is_missing(value) else _encodable(str(value), column, place)
 
 
-def encodable(text: str, column: str, place: str) -> str:
+def _encodable(text: str, column: str, place: str) -> str:
     """The text, unless it has half of a character: JSON can say that, but no tokenizer and no data set takes it."""
     try:
         text.encode()
@@ -85,7 +85,7 @@ def text_field(row: Row, column: str, place: str) -> str:
         raise DataError(
             f"{place}: the column {column!r} must hold text, got {found}. Mend the row, or name another column."
         )
-    return encodable(value.strip(), column, place)
+    return _encodable(value.strip(), column, place)
 
 
 def _shown(value: object) -> str:

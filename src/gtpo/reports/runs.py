@@ -130,11 +130,13 @@ def runs_among(paths: Sequence[Path], on_skip: Callable[[str], None]) -> list[Pa
             found.append(path)
         except DataError as error:
             if not path.is_dir():
-                return list(paths)
+                raise
             skipped.append(str(error))
-    for reason in skipped if found else []:
+    if not found:
+        return list(paths)
+    for reason in skipped:
         on_skip(reason)
-    return found or list(paths)
+    return found
 
 
 def load_runs(paths: Sequence[Path | str]) -> list[Run]:

@@ -1,5 +1,6 @@
 """Problems as the data sets that TRL's trainers take."""
 
+import hashlib
 from typing import Any
 
 from datasets import Dataset
@@ -9,7 +10,7 @@ from gtpo.lab.problems import lab_problems
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
 from gtpo.problems.loading import is_file_name
 from gtpo.problems.local import parse_columns
-from gtpo.problems.problem import filter_by_length, to_dataset
+from gtpo.problems.problem import COLUMNS, filter_by_length, to_dataset
 from gtpo.training.options import RunOptions
 
 LAB_PROBLEMS = 8192
@@ -40,6 +41,13 @@ def training_problems(options: RunOptions, tokenizer: Any, seed: int) -> tuple[l
             f"{options.max_prompt_tokens} dropped all {num_dropped}."
         )
     return problems, num_dropped
+
+
+def problems_digest(problems: list[Problem]) -> str:
+    """What tells one list of problems from another."""
+    rows = [tuple(getattr(one, name) for name in COLUMNS) for one in problems]
+    others = [one.others for one in problems] if any(one.others for one in problems) else []
+    return hashlib.sha256((repr(rows) + repr(others) * bool(others)).encode()).hexdigest()[:16]
 
 
 def require_enough(problems: list[Problem], config: Any) -> None:

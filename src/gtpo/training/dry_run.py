@@ -30,6 +30,7 @@ from gtpo.training.rewards import find_reward
 from gtpo.training.vllm import require_room, require_vllm
 
 GIB = 2**30
+NUM_TRIED = 3
 PAPER_SPREAD = CORRECT + COMPLETE
 
 
@@ -78,13 +79,14 @@ def describe(plan: Plan) -> str:
             lines.append(f"batch       {prompts} prompts × {config.num_generations} completions of at most "
                          f"{config.max_completion_length} tokens")  # fmt: skip
     if options.method != "sft":
-        lines += _try_rewards(plan, problems[:3])
+        lines += _try_rewards(plan, problems)
     return "\n".join(lines) + "\nNothing was trained, nothing was written.\n"
 
 
 def _try_rewards(plan: Plan, problems: list[Any]) -> list[str]:
     """What each reward gives the published answers, and what it gives nonsense."""
-    columns: Any = rl_dataset(problems, plan.options).to_dict()
+    columns: Any = rl_dataset(problems, plan.options)[:NUM_TRIED]
+    problems = problems[:NUM_TRIED]
     prompts = columns.pop("prompt")
     columns |= {"trainer_state": None, "log_extra": _nothing, "log_metric": _nothing}
     lines: list[str] = []
@@ -99,8 +101,8 @@ def _try_rewards(plan: Plan, problems: list[Any]) -> list[str]:
             scores.append(asyncio.run(given) if inspect.iscoroutine(given) else given)
         lines.append(f"reward      {name}: {scores[0]} for right answers, {scores[1]} for nonsense")
         right, nonsense = (fmean([score or 0.0 for score in side]) for side in scores)
-        spread += weight * (right - nonsense)
-    return [*lines, *_penalty_note(plan, abs(spread))]
+        spread += abs(weight * (right - nonsense))
+    return [*lines, *_penalty_note(plan, spread)]
 
 
 def _penalty_note(plan: Plan, spread: float) -> list[str]:
@@ -111,7 +113,8 @@ def _penalty_note(plan: Plan, spread: float) -> list[str]:
         return []
     return [
         f"note        entropy_penalty {penalty:g} is in units of reward; the paper's is for rewards that differ by "
-        f"{PAPER_SPREAD:g}, and these differ by {spread:.2g}. Try --entropy_penalty {fitting:.1g}."
+        f"{PAPER_SPREAD:g}; those of right answers and nonsense here differ by {spread:.2g}. Try --entropy_penalty "
+        f"{fitting:.1g}."
     ]
 
 

@@ -25,8 +25,6 @@ CHOICES = {
     "vllm_mode": ("colocate", "server"),
     "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
 }
-WORDS_FOR_FALSE = {"entropy_filter": "off", "save_strategy": "no", "logging_strategy": "no"}
-"""Options with a word that YAML, unquoted, reads as false."""
 OURS_INSTEAD = {"model_name_or_path": "model", "dataset_name": "problems", "reward_funcs": "rewards"}
 
 
@@ -112,8 +110,6 @@ def _arguments(name: str, value: Any) -> list[str]:
         return [f"--{name}", json.dumps(value)]
     if isinstance(value, list):
         return [f"--{name}", *map(str, value)]
-    if value is False and name in WORDS_FOR_FALSE:
-        value = WORDS_FOR_FALSE[name]
     return [f"--{name}={str(value).lower() if isinstance(value, bool) else value}"]
 
 
@@ -121,8 +117,8 @@ def _located(message: str, settings: Settings) -> str:
     """The message, with the place that the option it is about came from."""
     if "generation_batch_size" in message and "generation_batch_size" not in settings:
         return (
-            f"{message.rstrip('.')}. It is per_device_train_batch_size × gradient_accumulation_steps × processes: set "
-            "these so that whole groups of num_generations fit."
+            f"{message.rstrip('.')}. It is per_device_train_batch_size × steps_per_generation (if not given: "
+            "gradient_accumulation_steps) × processes: set these so that whole groups of num_generations fit."
         )
     names = re.findall(r"--(\w+)|\b(\w+)\b", message)
     for name in (first or second for first, second in names):

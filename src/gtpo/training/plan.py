@@ -26,6 +26,15 @@ GRPO_DEFAULTS = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0}
 """GRPO beside GTPO differs from it in GTPO alone, unless the recipe says otherwise."""
 
 
+WORDS_FOR_FALSE = {
+    "entropy_filter": "off",
+    "save_strategy": "no",
+    "eval_strategy": "no",
+    "logging_strategy": "no",
+    "scale_rewards": "none",
+}
+"""Words that YAML, unquoted, reads as false, or that TRL takes false for."""
+
 Bound = tuple[Callable[[float], bool], str]
 _COUNT: Bound = (lambda value: value >= 1, "at least 1")
 _SHARE: Bound = (lambda value: 0 <= value < 1, "at least 0 and below 1")
@@ -76,6 +85,7 @@ def plan_from(settings: Settings) -> Plan:
     settings = _without_vllm(settings) if _is_switched_off(settings, "use_vllm") else settings
     options = read_options({name: settings[name].value for name in NAMES if name in settings})
     _refuse_ignored(options, settings)
+    settings = {name: _as_word(name, setting) for name, setting in settings.items()}
     theirs = {name: setting for name, setting in settings.items() if name not in NAMES}
     for name, value in _defaults(options, theirs).items():
         theirs.setdefault(name, Setting(value, "default"))
@@ -94,6 +104,10 @@ def plan_from(settings: Settings) -> Plan:
         )
     resolved = {name: setting.value for name, setting in {**settings, **theirs}.items()}
     return Plan(options, config, model_config, {"method": options.method, **resolved})
+
+
+def _as_word(name: str, setting: Setting) -> Setting:
+    return Setting(WORDS_FOR_FALSE.get(name, False), setting.origin) if setting.value is False else setting
 
 
 def _refuse_ignored(options: RunOptions, settings: Settings) -> None:

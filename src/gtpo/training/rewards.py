@@ -91,7 +91,7 @@ def _as_list(name: str, scores: Any) -> list[Any]:
         raise DataError(
             f"Reward {name} returned nothing. Return a list with one number, or None, for each completion."
         )
-    return scores.tolist() if hasattr(scores, "tolist") else list(scores)
+    return list(scores.tolist() if hasattr(scores, "tolist") else scores)
 
 
 def _scores(name: str, scores: list[Any], num_completions: int) -> list[float | None]:

@@ -1,9 +1,7 @@
 """One training run: numbers before, TRL's loop, numbers after; stopped and resumed at will."""
 
 import contextlib
-import dataclasses
 import gc
-import hashlib
 import os
 import signal
 import threading
@@ -32,6 +30,7 @@ from gtpo.integrations.trl.recording import MetricsRecorder
 from gtpo.training.data import (
     file_columns,
     held_out_set,
+    problems_digest,
     require_enough,
     rl_dataset,
     sft_dataset,
@@ -142,7 +141,7 @@ def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (),
 def _require_same_problems(plan: Plan, run: RunFolder) -> None:
     """Refuse to go on with other problems than the run began with: their file may have changed in between."""
     problems, _ = training_problems(plan.options, None, plan.config.seed)
-    digest = hashlib.sha256(repr([dataclasses.astuple(one) for one in problems]).encode()).hexdigest()[:16]
+    digest = problems_digest(problems)
     if run.summary().setdefault("problems_sha256", digest) != digest:
         raise ConfigError(
             f"The problems of {plan.options.problems} are not those that this run began with. Put them back as they "

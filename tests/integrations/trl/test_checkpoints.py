@@ -194,17 +194,19 @@ def test_checkpoints_of_an_earlier_run_are_kept_and_not_resumed_from(tiny_model,
     earlier = (tmp_path / "checkpoint-4/model.safetensors").read_bytes()
     anew = {**options, "seed": 7, "max_steps": 2}
     train(tiny_model, **{**anew, "save_strategy": "no"})  # stopped before its first checkpoint
-    assert "checkpoints of an earlier run" in caplog.text
-    with pytest.raises(ConfigError, match="holds no complete checkpoint"):
+    assert "are now called earlier-1-checkpoint-" in caplog.text
+    with pytest.raises(ConfigError, match=r"complete checkpoint .*such as earlier-1-checkpoint-4 of an earlier run"):
         train(tiny_model, **anew, resume_from_checkpoint=True)
-    remove_incomplete_checkpoints(tmp_path)
-    assert (tmp_path / "checkpoint-4/model.safetensors").read_bytes() == earlier
-    train(tiny_model, **anew)
+    train(tiny_model, **{**anew, "save_total_limit": 1})
     assert last_complete_checkpoint(tmp_path).name == "checkpoint-2"
     resumed = train(tiny_model, **{**anew, "max_steps": 4}, resume_from_checkpoint=True)
     assert resumed.state.global_step == 4
-    assert not (tmp_path / "checkpoint-4/complete.earlier").exists()
+    assert (tmp_path / "earlier-1-checkpoint-4/model.safetensors").read_bytes() == earlier
     assert (tmp_path / "checkpoint-4/model.safetensors").read_bytes() != earlier
+    named = train(tiny_model, **options, resume_from_checkpoint=str(tmp_path / "earlier-1-checkpoint-2"))
+    assert named.state.global_step == 4
+    train(tiny_model, **{**anew, "save_strategy": "no"})
+    assert {path.name[:9] for path in tmp_path.glob("*checkpoint*")} == {"earlier-1", "earlier-2"}
 
 
 def test_resuming_without_a_checkpoint_is_refused(tiny_model, tmp_path):

@@ -24,10 +24,10 @@ from trl.trainer.sft_trainer import SFTTrainer
 from gtpo.errors import ConfigError, DataError
 
 COMPLETE = "complete"
-EARLIER = "complete.earlier"
 ROLLOUTS = "rollouts_{rank}.pt"
 logger = logging.getLogger(__name__)
 
+_EARLIER = re.compile(rf"earlier-(\d+)-{PREFIX_CHECKPOINT_DIR}-\d+")
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 
 
@@ -39,20 +39,24 @@ def last_complete_checkpoint(run: Path | str) -> Path | None:
 def remove_incomplete_checkpoints(run: Path | str) -> None:
     """Delete what a kill left half written."""
     for folder in _checkpoints(run):
-        if not (folder / COMPLETE).is_file() and not (folder / EARLIER).is_file():
+        if not (folder / COMPLETE).is_file():
             logger.warning("%s is half written and is removed.", folder)
             shutil.rmtree(folder)
 
 
-def mark_as_earlier(run: Path | str) -> None:
-    """What lies there when a run starts anew is another run's: it is kept, and this one never resumes from it."""
-    markers = [folder / COMPLETE for folder in _checkpoints(run) if (folder / COMPLETE).is_file()]
-    for marker in markers:
-        os.replace(marker, marker.with_name(EARLIER))
-    if markers:
-        logger.warning(
-            "%s holds checkpoints of an earlier run. This one starts anew and does not resume from them.", run
-        )
+def set_checkpoints_aside(run: Path | str) -> None:
+    """What lies there when a run starts anew is another run's: it gets a name that nobody resumes from by mistake."""
+    folders = _checkpoints(run)
+    number = 1 + max((int(name.group(1)) for name in map(_EARLIER.match, _names(run)) if name), default=0)
+    for folder in folders:
+        folder.rename(folder.with_name(f"earlier-{number}-{folder.name}"))
+    if folders:
+        logger.warning("The checkpoints of an earlier run in %s are now called earlier-%d-checkpoint-….", run, number)
+
+
+def _names(run: Path | str) -> list[str]:
+    names = (path.name for path in Path(run).glob("*"))
+    return sorted(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def require_whole(checkpoint: Path, num_processes: int) -> None:
@@ -78,7 +82,8 @@ def require_whole(checkpoint: Path, num_processes: int) -> None:
     for name, size in written["files"].items():
         if sizes.get(name) != size:
             what = "is missing" if name not in sizes else f"has {sizes[name]} bytes, was written with {size}"
-            others = [other for other in _checkpoints(checkpoint.parent) if other != checkpoint]
+            whole = [other for other in _checkpoints(checkpoint.parent) if (other / COMPLETE).is_file()]
+            others = [other for other in whole if other != checkpoint]
             before = f" and go on from {others[-1].name}" if others else " and train from the start"
             raise DataError(f"{checkpoint} is damaged: {name} {what}. Delete the folder{before}.")
 
@@ -105,9 +110,11 @@ class CompleteCheckpoints(_Parent):
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(last_complete_checkpoint(str(self.args.output_dir)) or "")
             if not resume_from_checkpoint:
+                earlier = [name for name in _names(str(self.args.output_dir)) if _EARLIER.match(name)]
+                such_as = f", such as {earlier[-1]} of an earlier run" if earlier else ""
                 raise ConfigError(
                     f"{self.args.output_dir} holds no complete checkpoint to resume from. Train without "
-                    "resume_from_checkpoint, or name the folder of a checkpoint."
+                    f"resume_from_checkpoint, or name the folder of a checkpoint{such_as}."
                 )
         self._finished_epochs = 0
         if resume_from_checkpoint:
@@ -117,7 +124,7 @@ class CompleteCheckpoints(_Parent):
             if self._is_finished(state) and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
                 return self._finish(str(resume_from_checkpoint))
         elif self.args.should_save:
-            mark_as_earlier(str(self.args.output_dir))
+            set_checkpoints_aside(str(self.args.output_dir))
         return super().train(resume_from_checkpoint or None, *args, **kwargs)
 
     def _is_finished(self, state: dict[str, Any]) -> bool:
@@ -134,16 +141,13 @@ class CompleteCheckpoints(_Parent):
         return TrainOutput(self.state.global_step, 0.0, {})
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        run = self._get_output_dir(trial=trial)
-        folder = Path(run) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        if self.args.should_save:
-            for marker in (COMPLETE, EARLIER):  # of what lay here before
-                (folder / marker).unlink(missing_ok=True)
         limit, self.args.save_total_limit = self.args.save_total_limit, None  # not before the marker is there
         try:
             super()._save_checkpoint(model, trial)
         finally:
             self.args.save_total_limit = limit
+        run = self._get_output_dir(trial=trial)
+        folder = Path(run) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         self._save_progress(folder)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:

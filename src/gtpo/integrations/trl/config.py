@@ -93,8 +93,9 @@ class GTPOConfig(GRPOConfig):
         )
         require(self.record_groups >= 0, "record_groups", self.record_groups, "at least 0")
         require(self.record_every >= 1, "record_every", self.record_every, "at least 1")
-        weights = self.reward_weights or []
-        require(all(map(math.isfinite, weights)), "reward_weights", weights, "finite numbers")
+        if self.reward_weights is not None:
+            is_finite = all(map(math.isfinite, self.reward_weights))
+            require(is_finite, "reward_weights", self.reward_weights, "finite numbers")
         initial = self.initial_entropy
         require(initial is None or 0 <= initial < math.inf, "initial_entropy", initial, "None or a finite number ≥ 0")
         self.shaping  # noqa: B018 (checks the knobs)

@@ -116,10 +116,12 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         """The parent's, gathered over processes; remembered, for NaN says that a function could not score a row."""
         rewards_per_func = super()._calculate_rewards(*args, **kwargs)
-        for row, column in rewards_per_func.isinf().nonzero().tolist()[:1]:
+        if rewards_per_func.isinf().any():
+            row, column = rewards_per_func.isinf().nonzero()[0].tolist()
             raise DataError(
-                f"Reward {self.reward_func_names[column]} returned {rewards_per_func[row, column]} for completion "
-                f"{row} of the batch. Return a finite number, or None where it cannot score."
+                f"Reward {self.reward_func_names[column]} returned {rewards_per_func[row, column]}, or more than "
+                f"float32 holds, for completion {row} of the batch (over all processes). Return a finite number, or "
+                "None where it cannot score."
             )
         self._rewards_per_func = rewards_per_func
         return rewards_per_func
