@@ -70,7 +70,7 @@ def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_P
     for name in dict.fromkeys(name for problem in problems for name in problem.others):
         try:
             dataset = dataset.add_column(name, [problem.others.get(name) for problem in problems])
-        except (ValueError, TypeError, OverflowError, NotImplementedError) as error:  # what Arrow's own derive from
+        except (ValueError, TypeError, OverflowError) as error:  # Arrow's own derive from the first two
             logger.warning("The column %r does not reach rewards: no data set takes its values (%s).", name, error)
     return dataset
 
