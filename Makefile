@@ -20,10 +20,10 @@ test-gpu: $(VENV)/.installed  ## what needs CUDA; GTPO_GPU_MODEL names a folder 
 PYTEST_VERL = $(VENV_VERL)/bin/python -m pytest --timeout-method=thread -W ignore::UserWarning
 
 test-verl: $(VENV_VERL)/.installed  ## the verl host, on a local Ray and TransferQueue
-	timeout --kill-after=30 900 $(PYTEST_VERL) --timeout=240 tests/integrations/verl tests/contracts/test_verl.py
+	timeout --kill-after=30 900 $(PYTEST_VERL) --timeout=240 tests/verl tests/contracts/test_verl.py
 
 test-verl-full: $(VENV_VERL)/.installed  ## by hand: verl's main_ppo for a few steps on a CPU, with 1 and 2 workers
-	timeout --kill-after=30 1800 $(PYTEST_VERL) --timeout=1200 tests/integrations/verl/full_run.py
+	timeout --kill-after=30 1800 $(PYTEST_VERL) --timeout=1200 tests/verl/full_run.py
 
 clean:
 	rm -rf $(VENV) $(VENV_VERL) runs build dist src/*.egg-info

@@ -21,7 +21,7 @@ from torch import Tensor
 import gtpo
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from oracle import paper
+from tests.oracle import paper
 
 VOCABULARY = 151936
 OURS, DENSE, LOOPS = "gtpo.conflict_mask", "dense tables", "Python loops"

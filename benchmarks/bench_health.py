@@ -8,8 +8,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from gtpo.reports.health import WINDOW, health_of
-from gtpo.reports.runs import Run, load_run
+from gtpo.health.verdict import WINDOW, health_of
+from gtpo.runs.run import Run, load_run
 
 TRACES = Path(__file__).resolve().parent.parent / "tests" / "golden" / "health"
 VISIBLE_DROP = 2.0

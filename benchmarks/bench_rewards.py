@@ -16,7 +16,7 @@ from results import report, result
 
 from gtpo.problems import load_problems
 from gtpo.rewards import GradingPool
-from gtpo.rewards.isolation import Pair
+from gtpo.rewards.grading.pool import Pair
 
 
 def setup(size: int, name: str) -> list[Pair]:

@@ -19,7 +19,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RECIPE = REPOSITORY / "recipes/qwen2.5-1.5b-gsm8k/config.yaml"
-LAB = REPOSITORY / "src/gtpo/training/lab.yaml"
+LAB = REPOSITORY / "src/gtpo/training/config/lab.yaml"
 WARM_UP = 2
 OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
 ONE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}

@@ -26,9 +26,9 @@ from results import TIMED_STEPS, Result, report, result, synchronize
 from stored import Rollouts, make_rollouts, make_tokenizer, pretend_vllm, save_model, token_reward
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils.logging import disable_progress_bar
-from trl import GRPOConfig, GRPOTrainer
 
 from gtpo import GTPOConfig, GTPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 FILTERED, UNTRIMMED = "GTPO, 30 % filtered", "GTPO, untrimmed"
 GRPO = {"loss_type": "grpo", "scale_rewards": "none"}

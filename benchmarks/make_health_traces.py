@@ -76,10 +76,10 @@ def main() -> int:
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     from gtpo import GTPOConfig, GTPOTrainer
-    from gtpo.integrations.trl.recording import MetricsRecorder
     from gtpo.lab.model import lab_model_dir
-    from gtpo.lab.problems import lab_problems
+    from gtpo.problems.lab import lab_problems
     from gtpo.records import read_metrics
+    from gtpo.trl.recording import MetricsRecorder
 
     made_with = {"reward": "paper", **TRACES[args.name]}
     seed, is_gtpo, num_prompts = made_with["seed"], made_with["method"] == "gtpo", 8
@@ -110,7 +110,7 @@ def main() -> int:
 
 def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
     """The columns that some check reads, a row a step."""
-    from gtpo.reports.runs import MEANINGS
+    from gtpo.logged import MEANINGS
 
     known = {alias for aliases in MEANINGS.values() for alias in aliases}
     names = ["step", *sorted({name for row in rows for name in row if name in known})]

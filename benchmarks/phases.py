@@ -16,10 +16,10 @@ from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from results import synchronize
 from transformers.trainer_callback import CallbackHandler
-from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from gtpo import GTPOTrainer
+from trl import GRPOTrainer
 
 GENERATION, SYNC, LOG_PROBS, REWARDS = "generation", "weight sync", "log-probs", "rewards"
 SHAPING, UPDATE, TRL, REST = "shaping", "update", "TRL's bookkeeping", "rest"

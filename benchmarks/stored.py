@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl.generation.vllm_generation import VLLMGeneration
 
-from gtpo.training import vllm
+from gtpo.training.config import vllm
 
 PAD, EOS, UNK = 0, 1, 2
 SHAPES: dict[str, dict[str, int]] = {

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 ESTIMATORS = "verl.trainer.ppo.core_algos"
 TRAINERS = "verl.trainer.ppo.v1"
 VALUE_HEADS = "verl.models.transformers.monkey_patch"
-OURS = {ESTIMATORS: "gtpo.integrations.verl.estimator", TRAINERS: "gtpo.integrations.verl.trainer"}
+OURS = {ESTIMATORS: "gtpo.verl.estimator", TRAINERS: "gtpo.verl.trainer"}
 
 
 class _WhenLoaded(importlib.abc.MetaPathFinder):

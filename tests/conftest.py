@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tiny import save_tiny_model
+from tests.tiny import save_tiny_model
 
 IS_GPU_RUN = "-m gpu" in " ".join(sys.argv)  # pytest -m gpu
 

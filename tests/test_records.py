@@ -6,11 +6,12 @@ import math
 import pytest
 
 from gtpo import DataError
-from gtpo.records import RecordFile, is_number, parse_json, read_groups, read_metrics
+from gtpo.files import JsonLines, is_number, parse_json
+from tests.reading import read_groups, read_metrics
 
 
 def test_a_torn_last_line_is_skipped_with_a_note_and_not_glued_to_the_next(tmp_path):
-    records = RecordFile(tmp_path / "metrics.jsonl")
+    records = JsonLines(tmp_path / "metrics.jsonl")
     records.append({"step": 1})
     records.path.open("a").write('{"step": 2, "lo')
     skipped = []
@@ -21,13 +22,13 @@ def test_a_torn_last_line_is_skipped_with_a_note_and_not_glued_to_the_next(tmp_p
 
 
 def test_numbers_that_are_not_finite_become_null(tmp_path):
-    records = RecordFile(tmp_path / "metrics.jsonl")
+    records = JsonLines(tmp_path / "metrics.jsonl")
     records.append({"step": 1, "loss": math.nan, "nested": {"worst": [math.inf, 1.0]}})
     assert json.loads(records.path.read_text()) == {"step": 1, "loss": None, "nested": {"worst": [None, 1.0]}}
 
 
 def test_any_text_is_one_line(tmp_path):
-    records = RecordFile(tmp_path / "x.jsonl")
+    records = JsonLines(tmp_path / "x.jsonl")
     text = "a\nb\u2028c\ud800</script>\x00"
     records.append({"step": 1, "text": text})
     assert records.path.read_bytes().count(b"\n") == 1
@@ -35,12 +36,12 @@ def test_any_text_is_one_line(tmp_path):
 
 
 def test_cutting_back_keeps_what_came_before(tmp_path):
-    records = RecordFile(tmp_path / "metrics.jsonl")
+    records = JsonLines(tmp_path / "metrics.jsonl")
     for step in (1, 2, 3):
         records.append({"step": step})
-    records.cut_back(2)
+    records.truncate_after(2)
     assert [row["step"] for row in records.rows()] == [1, 2]
-    RecordFile(tmp_path / "absent.jsonl").cut_back(1)
+    JsonLines(tmp_path / "absent.jsonl").truncate_after(1)
     assert not (tmp_path / "absent.jsonl").exists()
 
 
@@ -53,7 +54,7 @@ def test_a_folder_that_is_no_run_and_another_schema_are_refused(tmp_path):
 
 
 def test_lines_that_json_itself_chokes_on_are_skipped_like_torn_ones(tmp_path):
-    records = RecordFile(tmp_path / "metrics.jsonl")
+    records = JsonLines(tmp_path / "metrics.jsonl")
     deep, long = "[" * 200_000, f'{{"step": {"1" * 5000}}}'
     records.path.write_text(f'{deep}\n{{"step": 1}}\n{long}\n')
     skipped = []
@@ -75,7 +76,7 @@ def test_cutting_back_drops_rows_whose_step_is_no_number_and_keeps_the_others_as
     good = b'{"step": 1, "loss": NaN, "name": "\xc3\xa9"}\n'
     odd = b'{"step": null}\n{"step": "x"}\n{"step": true}\n{"loss": 1}\n[1]\n{"step": 1e999}\n'
     path.write_bytes(odd + good + b'{"step": 3}\n{"step": 2, "seconds": null}')
-    RecordFile(path).cut_back(2)
+    JsonLines(path).truncate_after(2)
     assert path.read_bytes() == good + b'{"step": 2, "seconds": null}\n'
 
 

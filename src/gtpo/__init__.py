@@ -1,17 +1,20 @@
 """GTPO: Group-relative Trajectory-based Policy Optimization (arXiv:2508.03772).
 
-Importing this loads torch and nothing heavier; the trainer's names load TRL when they are first used.
+Importing this package loads nothing heavy. The names below load torch or TRL when they are first used.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from gtpo.core.conflicts import conflict_mask
-from gtpo.core.entropy import completion_entropy, entropy_filter
-from gtpo.core.shaping import ShapedAdvantages, ShapingConfig, shape_advantages
 from gtpo.errors import ConfigError, DataError, GTPOError, MissingExtraError
 
 if TYPE_CHECKING:
-    from gtpo.integrations.trl import GTPOConfig, GTPOTrainer
+    from gtpo.core.config import ShapingConfig
+    from gtpo.core.conflicts import conflict_mask
+    from gtpo.core.entropy import completion_entropy, entropy_filter
+    from gtpo.core.shaping import ShapedAdvantages, shape_advantages
+    from gtpo.trl.config import GTPOConfig
+    from gtpo.trl.trainer import GTPOTrainer
 
 __version__ = "0.1.0"
 
@@ -30,13 +33,27 @@ __all__ = [
     "shape_advantages",
 ]
 
+_HOMES = {
+    "ShapingConfig": "gtpo.core.config",
+    "conflict_mask": "gtpo.core.conflicts",
+    "completion_entropy": "gtpo.core.entropy",
+    "entropy_filter": "gtpo.core.entropy",
+    "ShapedAdvantages": "gtpo.core.shaping",
+    "shape_advantages": "gtpo.core.shaping",
+    "GTPOConfig": "gtpo.trl.config",
+    "GTPOTrainer": "gtpo.trl.trainer",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("GTPOConfig", "GTPOTrainer"):
-        from gtpo.integrations import trl
-
-        return getattr(trl, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("gtpo"):
+            raise
+        raise MissingExtraError(f"gtpo.{name} needs {error.name}. Install it with: pip install 'gtpo[trl]'") from error
 
 
 def __dir__() -> list[str]:

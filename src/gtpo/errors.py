@@ -2,14 +2,10 @@
 
 GTPOError
 ├── ConfigError (ValueError)        a setting is wrong or does not fit the method: change the setting
-├── DataError (ValueError)          an input is malformed: mend the input
+├── DataError (ValueError)          an input is malformed: fix the input
 ├── GradingError (RuntimeError)     answers cannot be graded: look at the workers or at the answers
 └── MissingExtraError (ImportError) an optional dependency is absent: install it
 """
-
-import contextlib
-from collections.abc import Generator
-from pathlib import Path
 
 
 class GTPOError(Exception):
@@ -41,12 +37,3 @@ def require(is_right: bool, name: str, value: object, expected: str) -> None:
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ConfigError unless the setting `name` is one of `choices`."""
     require(value in choices, name, value, f"one of {', '.join(map(repr, choices))}")
-
-
-@contextlib.contextmanager
-def writing(path: Path, remedy: str = "Choose another place with --out.") -> Generator[None]:
-    """Turn the system's refusal to write `path` into a ConfigError that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror or error}. {remedy}") from error

@@ -15,8 +15,7 @@ from gtpo.evaluation.evaluate import sample_problems
 from gtpo.evaluation.samples import only_writer
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import load_problems
-
-from evaluation.answering import Parrot, save_answering_model, save_problems
+from tests.evaluation.answering import Parrot, save_answering_model, save_problems
 
 FAST = ["--samples", "4", "--k", "1,2,4"]
 

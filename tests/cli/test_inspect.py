@@ -6,22 +6,22 @@ import re
 import unicodedata
 
 import pytest
+from scripts import screenshot
 
 from gtpo import GTPOTrainer
 from gtpo.cli.main import main
-from gtpo.records import RecordFile, read_groups, read_metrics
-from gtpo.reports import screenshot
-from gtpo.reports.changes import count_changes
-
-from integrations.trl.checked import settings, train
-from reports.example_group import example_group
+from gtpo.files import JsonLines
+from gtpo.token_view.changes import count_changes
+from tests.reading import read_groups, read_metrics
+from tests.token_view.example_group import example_group
+from tests.trl.checked import settings, train
 
 
 @pytest.fixture
 def run(tmp_path):
     """A folder with two recorded steps."""
     for step in (1, 11):
-        RecordFile(tmp_path / "run" / "groups.jsonl").append(example_group(step))
+        JsonLines(tmp_path / "run" / "groups.jsonl").append(example_group(step))
     return tmp_path / "run"
 
 
@@ -106,7 +106,7 @@ def test_hostile_output_reaches_the_terminal_as_codes(tmp_path, capsys):
         group.completions[0], token_ids=[1] * size, pieces=pieces, token_weight=[1.0] * size, trained=[True] * size,
         token_advantage=[1.0] * size, token_entropy=[0.1] * size, prefix=0, suffix=0, rewards={"\x1b[2J": 1.0},
     )  # fmt: skip
-    RecordFile(tmp_path / "groups.jsonl").append(
+    JsonLines(tmp_path / "groups.jsonl").append(
         dataclasses.replace(group, prompt="\x1b[2Jprompt", completions=[hostile])
     )
     assert main(["inspect", str(tmp_path), "--terminal"]) == 0
@@ -133,7 +133,7 @@ def test_a_record_of_the_wrong_types_is_skipped_counted_and_named(run, capsys, w
 
 def test_a_tiny_threshold_makes_no_endless_bar(tmp_path, capsys):
     group = dataclasses.replace(example_group(), entropy_threshold=5e-324)
-    RecordFile(tmp_path / "groups.jsonl").append(group)
+    JsonLines(tmp_path / "groups.jsonl").append(group)
     assert main(["inspect", str(tmp_path), "--terminal"]) == 0
     assert "━━━━━━┃━━━━━━" in capsys.readouterr().out
 

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from gtpo.cli.main import main
-
-from reports.making import make_run, rows
+from tests.runs.making import make_run, rows
 
 
 @pytest.fixture

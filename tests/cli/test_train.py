@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 from gtpo.cli.main import main
 from gtpo.cli.training_view import closing_table, opening
 from gtpo.lab import lab_model_dir
-from gtpo.records import read_groups, read_metrics
-from gtpo.training.plan import make_plan
-from gtpo.training.recipe import parse_overrides
-from gtpo.training.run import RunFolder
+from gtpo.training.config.plan import make_plan
+from gtpo.training.config.recipe import parse_overrides
+from gtpo.training.run_folder import RunFolder
+from tests.reading import read_groups, read_metrics
 
 SMALL = [
     "--per_device_train_batch_size", "8", "--gradient_accumulation_steps", "1", "--max_completion_length", "40",
@@ -390,7 +390,7 @@ def test_bad_input_gets_one_line_and_a_nonzero_exit(arguments, message, tmp_path
     for file in ("adapter/adapter_config.json", "run/model/config.json"):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text("{}")
-    monkeypatch.setattr("gtpo.training.vllm.is_vllm_available", lambda: False)
+    monkeypatch.setattr("gtpo.training.config.vllm.is_vllm_available", lambda: False)
     evaluations = []
     if "--use_vllm" in arguments:
         monkeypatch.setattr("gtpo.training.session.evaluate", lambda *_, **__: evaluations.append(1))
@@ -427,7 +427,7 @@ def test_a_full_disk_is_said_plainly(error, room, tmp_path, monkeypatch, capsys)
         raise error
 
     monkeypatch.setattr("shutil.disk_usage", lambda path: types.SimpleNamespace(free=room))
-    monkeypatch.setattr("gtpo.integrations.trl.checkpoints.ExactResume._save_progress", full)
+    monkeypatch.setattr("gtpo.trl.resume.ExactResume._save_progress", full)
     run = tmp_path / "run"
     assert main(["train", "--output_dir", str(run), "--max_steps", "2", "--save_steps", "1", *SMALL]) == 2
     assert f"No space left on the disk of {run}. Make room, then go on: gtpo train --resume" in capsys.readouterr().err

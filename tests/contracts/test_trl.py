@@ -6,15 +6,14 @@ import inspect
 import pytest
 import torch
 from peft import LoraConfig
-from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.integrations.trl.batching import TrimmedBatches
-from gtpo.integrations.trl.checkpoints import CompleteCheckpoints, ExactResume
-from gtpo.integrations.trl.config import PROVEN_LOSS_TYPES
-
-from integrations.trl.checked import parity_reward, prompts, settings
+from gtpo.trl.config import PROVEN_LOSS_TYPES
+from gtpo.trl.resume import CompleteCheckpoints, ExactResume
+from gtpo.trl.trimming import TrimmedBatches
+from tests.trl.checked import parity_reward, prompts, settings
+from trl import GRPOConfig, GRPOTrainer
 
 NEUTRAL = {
     "conflict_positive_weight": 1.0,

@@ -8,17 +8,16 @@ import pytest
 pytest.importorskip("verl")
 
 import torch
-import verl
 from omegaconf import OmegaConf
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1 import PPOTrainerSync, trainer_base
 from verl.workers.config import ActorConfig
 
+import verl
 from gtpo import ConfigError
-from gtpo.integrations.verl.config import read_settings
-from gtpo.integrations.verl.trainer import GTPOTrainerSync
-
-from integrations.verl.stored import COMMAND, SIZES, composed
+from gtpo.verl.config import read_settings
+from gtpo.verl.trainer import GTPOTrainerSync
+from tests.verl.stored import COMMAND, SIZES, composed
 
 OVERRIDDEN = {"_compute_advantage", "_save_checkpoint", "_load_checkpoint"}
 

@@ -6,8 +6,7 @@ import torch
 from hypothesis import strategies as st
 
 import gtpo
-
-from oracle.paper import Completion
+from tests.oracle.paper import Completion
 
 PAD = 0  # also a token of the tiny vocabularies: a pad id inside the text is text
 KNOBS = st.fixed_dictionaries(

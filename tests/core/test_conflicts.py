@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gtpo
-
-from core.rollouts import groups, tensors
-from oracle import paper
+from tests.core.rollouts import groups, tensors
+from tests.oracle import paper
 
 EDGES = st.sampled_from(["both", "prefix", "suffix", "none"])
 MATCH = st.sampled_from(["position", "prefix"])

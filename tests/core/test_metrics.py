@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 import gtpo
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
-
-from core.rollouts import KNOBS, ORACLE_NAMES, groups, shape, tensors
-from oracle import paper
+from tests.core.rollouts import KNOBS, ORACLE_NAMES, groups, shape, tensors
+from tests.oracle import paper
 
 
 def logged(shaped):

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtpo
-
-from core.rollouts import KNOBS, ORACLE_NAMES, groups, shape, tensors
-from oracle import paper
+from tests.core.rollouts import KNOBS, ORACLE_NAMES, groups, shape, tensors
+from tests.oracle import paper
 
 
 @settings(max_examples=1500)

@@ -11,8 +11,7 @@ from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.evaluate import evaluate, from_files, sample_problems
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import SYSTEM_PROMPT, load_problems
-
-from evaluation.answering import Parrot, save_answering_model, save_problems
+from tests.evaluation.answering import Parrot, save_answering_model, save_problems
 
 GOLDS = ["1", "2", "0", "3", "1", "1", "5"]
 RIGHT, WRONG = "<reasoning>r</reasoning><answer>1</answer>", "<reasoning>r</reasoning><answer>2</answer>"

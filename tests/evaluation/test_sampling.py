@@ -6,8 +6,8 @@ import types
 import pytest
 
 from gtpo.errors import ConfigError, MissingExtraError
+from gtpo.evaluation.engines.vllm import VLLMEngine
 from gtpo.evaluation.sampling import SamplingSettings, load_engine, row_seed
-from gtpo.evaluation.vllm_engine import VLLMEngine
 
 
 def test_one_sample_is_greedy_and_several_are_drawn_at_temperature_0_9_and_top_p_1():

@@ -3,13 +3,13 @@
 import dataclasses
 
 import pytest
-from experiments.arms import ARMS, GROUPS, select_arms
-from experiments.settings import SETTINGS, train_options
 
-from gtpo.core.shaping import ShapingConfig
-from gtpo.training.plan import LAB_RECIPE, plan_from
-from gtpo.training.recipe import Setting as Option
-from gtpo.training.recipe import load_recipe
+from experiments.lab.arms import ARMS, GROUPS, select_arms
+from experiments.lab.settings import SETTINGS, train_options
+from gtpo.core.config import ShapingConfig
+from gtpo.training.config.plan import LAB_RECIPE, plan_from
+from gtpo.training.config.recipe import Setting as Option
+from gtpo.training.config.recipe import load_recipe
 
 KNOBS = [field.name for field in dataclasses.fields(ShapingConfig)]
 TRAINED = [name for name, arm in ARMS.items() if arm.method != "none"]

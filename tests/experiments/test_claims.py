@@ -5,9 +5,11 @@ import statistics
 
 import numpy as np
 import pytest
-from experiments.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, peak_entropy
-from experiments.collect import ABOUT, AFTER, Record, read_data, write_data
-from experiments.figures import (
+
+from experiments.lab.collect import ABOUT, AFTER, Record, read_data, write_data
+from experiments.lab.jobs import Job
+from experiments.present.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, peak_entropy
+from experiments.present.figures import (
     ROOT,
     draw_curves,
     draw_effects,
@@ -18,10 +20,8 @@ from experiments.figures import (
     student_half_width,
     tables,
 )
-from experiments.headline import headline
-from experiments.jobs import Job
-from experiments.tables import insert, lab_tables
-
+from experiments.present.headline import headline
+from experiments.present.tables import insert, lab_tables
 from gtpo.errors import DataError
 
 

@@ -9,16 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.collect import main as collect
-from experiments.collect import rows_of
-from experiments.completions import common_beginning, copied_share, is_whole, takes_whole
-from experiments.figures import COLORS, tables
-from experiments.figures import main as draw
-from experiments.headline import headline
-from experiments.real import SPECS, Pair, Place, arm_options
-from experiments.real_arm import StopTogether, evaluate_arm, train_arm
-from experiments.real_arm import main as real_arm
-from experiments.real_data import (
+
+from experiments.lab.collect import main as collect
+from experiments.lab.collect import rows_of
+from experiments.present.completions import common_beginning, copied_share, is_whole, takes_whole
+from experiments.present.figures import COLORS, tables
+from experiments.present.figures import main as draw
+from experiments.present.headline import headline
+from experiments.present.qwen_data import (
     CONTESTS,
     over_runs,
     over_seeds,
@@ -28,13 +26,15 @@ from experiments.real_data import (
     real_collapses,
     real_tables,
 )  # fmt: skip
-from experiments.shared import shared_table, shared_tokens
-from experiments.whole import whole_table
-
+from experiments.present.shared_tokens import shared_table, shared_tokens
+from experiments.present.whole_numbers import whole_table
+from experiments.qwen.arm import StopTogether, evaluate_arm, train_arm
+from experiments.qwen.arm import main as real_arm
+from experiments.qwen.pair import SPECS, Pair, Place, arm_options
 from gtpo.errors import ConfigError
-from gtpo.reports.runs import Run
-from gtpo.training.plan import make_plan
-from gtpo.training.recipe import Setting
+from gtpo.runs.run import Run
+from gtpo.training.config.plan import make_plan
+from gtpo.training.config.recipe import Setting
 
 
 @pytest.mark.parametrize("arm", ["grpo", "grpo-kl", "gtpo", "sft"])

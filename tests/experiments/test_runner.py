@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 import pytest
-from experiments.figures import ROOT
-from experiments.job import run_job, train_arguments
-from experiments.jobs import Folder, Job, make_jobs, parse_seeds, write_result
-from experiments.run import Runner
 
-from experiments import job as job_module
+from experiments.lab import job as job_module
+from experiments.lab.job import run_job, train_arguments
+from experiments.lab.jobs import Folder, Job, make_jobs, parse_seeds, write_result
+from experiments.lab.run import Runner
+from experiments.present.figures import ROOT
 from gtpo.errors import ConfigError
 from gtpo.training.session import StopAtStep
 
@@ -118,7 +118,7 @@ def test_when_the_time_is_up_running_jobs_are_asked_to_stop(tmp_path, monkeypatc
 
 def test_a_job_waits_for_one_of_its_name_that_is_still_at_work_and_then_has_nothing_to_do(tmp_path):
     job, folder = Job("smoke", "grpo", 1), Folder(tmp_path)
-    command = [sys.executable, "-m", "experiments.job", job.name, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "experiments.lab.job", job.name, "--out", str(tmp_path)]
     with folder.lock(job):
         second = subprocess.Popen(command, cwd=ROOT)
         with pytest.raises(subprocess.TimeoutExpired):

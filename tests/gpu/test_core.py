@@ -7,9 +7,8 @@ import torch
 
 from gtpo import ShapingConfig, completion_entropy, conflict_mask, shape_advantages
 from gtpo.core.metrics import logged_metrics, metric_totals
-
-from core.rollouts import tensors
-from oracle import paper
+from tests.core.rollouts import tensors
+from tests.oracle import paper
 
 pytestmark = pytest.mark.gpu
 

@@ -8,8 +8,7 @@ import torch
 from peft import LoraConfig
 
 from gtpo import GTPOConfig, GTPOTrainer
-
-from integrations.trl.checked import last_log, parity_reward, prompts, settings, train
+from tests.trl.checked import last_log, parity_reward, prompts, settings, train
 
 pytestmark = pytest.mark.gpu
 LORA = {"target_modules": ["q_proj", "v_proj"], "r": 4, "lora_alpha": 8}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tiny import save_tiny_model
+from tests.tiny import save_tiny_model
 
 pytestmark = pytest.mark.gpu
 SCRIPT = Path(__file__).with_name("vllm_steps.py")

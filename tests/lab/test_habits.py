@@ -2,7 +2,7 @@ import random
 import re
 
 from gtpo.lab.habits import PHRASES, SKILL, Habits, demonstrate
-from gtpo.lab.problems import lab_problems
+from gtpo.problems.lab import lab_problems
 
 COMPLETE = re.compile(r"<reasoning>[^<>]+</reasoning><answer>(-?\d+)</answer>")
 

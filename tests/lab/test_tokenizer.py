@@ -3,8 +3,8 @@ import random
 import pytest
 
 from gtpo.lab.habits import Habits, demonstrate
-from gtpo.lab.problems import lab_problems
 from gtpo.lab.tokenizer import make_tokenizer
+from gtpo.problems.lab import lab_problems
 
 USER = {"role": "user", "content": "(17+5)*4=?"}
 SYSTEM = {"role": "system", "content": "Think between <reasoning> and </reasoning>."}

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from gtpo.problems import load_problems
-from gtpo.rewards.normalise import boxed
+from gtpo.text import boxed
 
 pytestmark = pytest.mark.skipif("GTPO_DATA" not in os.environ, reason="GTPO_DATA names no folder of benchmark files")
 

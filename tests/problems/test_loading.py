@@ -257,10 +257,10 @@ def test_a_column_that_no_data_set_takes_is_left_out_and_named(
 
 def test_the_lab_is_asked_for_its_problems(monkeypatch: pytest.MonkeyPatch):
     asked: list[tuple[str, int]] = []
-    lab = ModuleType("gtpo.lab.problems")
+    lab = ModuleType("gtpo.problems.lab")
     lab.lab_problems = lambda split, num_problems: asked.append((split, num_problems)) or []  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "gtpo.lab", ModuleType("gtpo.lab"))
-    monkeypatch.setitem(sys.modules, "gtpo.lab.problems", lab)
+    monkeypatch.setitem(sys.modules, "gtpo.problems.lab", lab)
     assert load_problems("lab", split="train", limit=5) == load_problems("lab") == []
     assert asked == [("train", 5), ("test", 256)]
     with pytest.raises(ConfigError, match="split of lab"):

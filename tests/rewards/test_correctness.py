@@ -8,7 +8,7 @@ import torch
 
 from gtpo.errors import DataError
 from gtpo.rewards import correctness_reward, format_reward, paper_reward, weighted
-from gtpo.rewards.grading import default_grader
+from gtpo.rewards.grading.grader import default_grader
 
 
 def completion(answer: str) -> str:

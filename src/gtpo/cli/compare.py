@@ -11,7 +11,7 @@ from typing import Any
 from gtpo.cli.console import show
 from gtpo.cli.notes import write_notes
 from gtpo.errors import ConfigError
-from gtpo.evaluation.layout import printable
+from gtpo.text import printable
 
 _EPILOG = """\
 examples:
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
         if args.levels:
             raise ConfigError("--levels is about the steps of runs: leave it out for files of samples.")
         return _compare_evaluations(args)
-    from gtpo.reports.compare import compare_runs, held_out_sets, unpaired_seeds
-    from gtpo.reports.runs import load_runs
-    from gtpo.reports.variants import name_variants
+    from gtpo.compare import compare_runs, held_out_sets, unpaired_seeds
+    from gtpo.runs.run import load_runs
+    from gtpo.runs.variants import name_variants
 
     runs = name_variants(load_runs([*args.first, *args.second]))  # none twice, not on two sides either
     first, second = runs[: len(args.first)], runs[len(args.first) :]
@@ -79,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare_evaluations(args: argparse.Namespace) -> int:
     from gtpo.cli.progress import ProgressBar
-    from gtpo.evaluation.layout import sampling_difference, sampling_lines
+    from gtpo.compare import compare_evaluations
     from gtpo.evaluation.metrics import measure
     from gtpo.evaluation.samples import read_samples
-    from gtpo.reports.evaluations import compare_evaluations
+    from gtpo.evaluation.tables import sampling_difference, sampling_lines
 
     paths = [path.resolve() for path in (*args.first, *args.second)]
     if twice := next((path for path in paths if paths.count(path) > 1), None):

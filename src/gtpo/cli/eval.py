@@ -8,7 +8,8 @@ from typing import Any
 
 from gtpo.cli.console import show
 from gtpo.cli.progress import ProgressBar
-from gtpo.errors import ConfigError, writing
+from gtpo.errors import ConfigError
+from gtpo.files import writing
 
 _EPILOG = """\
 examples:
@@ -192,7 +193,7 @@ def _from_files(args: argparse.Namespace) -> Any:
 
 
 def _print(evaluation: Any, layout: str) -> None:
-    from gtpo.evaluation.layout import markdown, paper_rows, summary_rows
+    from gtpo.evaluation.tables import markdown, paper_rows, summary_rows
 
     if layout == "json":
         sys.stdout.write(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
@@ -207,7 +208,7 @@ def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from gtpo.evaluation.layout import printable
+    from gtpo.text import printable
 
     table = Table(title=Text(printable(title)), title_justify="left")
     for number, heading in enumerate(rows[0]):
@@ -218,7 +219,7 @@ def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
 
 
 def _how(evaluation: Any, problems: str) -> str:
-    from gtpo.evaluation.layout import sampling_lines
+    from gtpo.evaluation.tables import sampling_lines
 
     lines = sampling_lines([one for one in evaluation.measurements if one.problems == problems])
     return "\n".join([*lines, "in brackets: bootstrap 95 % intervals over problems"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.cli.notes import write_notes, write_skipped
-from gtpo.evaluation.layout import printable
+from gtpo.text import printable
 
 _EPILOG = """\
 examples:
@@ -37,8 +37,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gtpo.reports.health import first_alarms, health_of_run
-    from gtpo.reports.runs import load_runs, runs_among
+    from gtpo.health.verdict import first_alarms
+    from gtpo.runs.run import health_of_run, load_runs, runs_among
 
     documents: list[dict[str, Any]] = []
     for one in load_runs(runs_among(args.runs, write_skipped)):

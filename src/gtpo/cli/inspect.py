@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.cli.console import show
-from gtpo.errors import ConfigError, writing
+from gtpo.errors import ConfigError
+from gtpo.files import writing
 
 _EPILOG = """\
 examples:
@@ -53,8 +54,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         metavar="T",
         help="with --completions: hub id or folder (default: split into words)",
     )
-    add("--screenshot", type=Path, default=None, metavar="PNG", help="also take a picture of the first group shown")
-    add("--theme", choices=("light", "dark"), default="light", help="of the picture (default: light)")
     return parser
 
 
@@ -81,23 +80,21 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(
             "Give either the folder of a run or files of rollouts (--completions), not both and not neither."
         )
-    if args.screenshot is not None and args.screenshot.suffix != ".png":
-        raise ConfigError(f"--screenshot writes a PNG: end the name in .png, got {str(args.screenshot)!r}.")
     if args.tokenizer is not None and args.completions is None:
         raise ConfigError("--tokenizer is for --completions: the records of a run have their tokens already.")
-    if args.terminal and (args.out or args.screenshot):
-        raise ConfigError("--terminal writes no page: leave out --out and --screenshot.")
+    if args.terminal and args.out:
+        raise ConfigError("--terminal writes no page: leave out --out.")
 
 
 def _recorded(args: argparse.Namespace) -> tuple[Any, str]:
-    from gtpo.reports.recorded import read_recorded
+    from gtpo.token_view.groups import read_recorded
 
     return read_recorded(args.run_folder), args.run_folder.resolve().name
 
 
 def _rollouts(args: argparse.Namespace) -> tuple[Any, str]:
-    from gtpo.reports.encoders import load_encoder, word_encoder
-    from gtpo.reports.rollouts import TEXT_ONLY, WORDS_ONLY, read_rollouts
+    from gtpo.token_view.encoders import load_encoder, word_encoder
+    from gtpo.token_view.rollouts import TEXT_ONLY, WORDS_ONLY, read_rollouts
 
     encode = word_encoder() if args.tokenizer is None else load_encoder(args.tokenizer)
     recorded = read_rollouts(args.completions, encode)
@@ -106,14 +103,13 @@ def _rollouts(args: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _show(group: Any) -> None:
-    from gtpo.reports.terminal_view import group_view
+    from gtpo.token_view.terminal import group_view
 
     show(group_view(group), width=100)
 
 
 def _write(args: argparse.Namespace, recorded: Any, title: str) -> None:
-    from gtpo.reports.screenshot import take_picture
-    from gtpo.reports.token_view import render_page
+    from gtpo.token_view.page import render_page
 
     source: Path = args.completions[0] if args.completions else args.run_folder
     out = args.out or (source if source.is_dir() else source.parent) / "inspect.html"
@@ -122,6 +118,3 @@ def _write(args: argparse.Namespace, recorded: Any, title: str) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
     sys.stdout.write(f"{out}\n")
-    if args.screenshot is not None:
-        take_picture(out, args.screenshot, theme=args.theme)
-        sys.stdout.write(f"{args.screenshot}\n")

@@ -13,7 +13,7 @@ from gtpo.cli import eval as eval_command
 from gtpo.cli import inspect as inspect_command
 from gtpo.cli import train as train_command
 from gtpo.errors import GTPOError
-from gtpo.evaluation.layout import printable
+from gtpo.text import printable
 
 COMMANDS = (train_command, eval_command, inspect_command, report, compare, health)
 """Each has `add_parser(subparsers)`, which returns its parser, and `run(args)`, which returns the exit code."""

@@ -4,8 +4,8 @@ import itertools
 import sys
 from collections.abc import Sequence
 
-from gtpo.evaluation.layout import printable
-from gtpo.reports.runs import Run
+from gtpo.runs.run import Run
+from gtpo.text import printable
 
 _BARS = "▁▂▃▄▅▆▇█"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from gtpo.cli.console import show
 from gtpo.cli.notes import sparkline, write_notes, write_skipped
-from gtpo.errors import writing
-from gtpo.evaluation.layout import printable
+from gtpo.files import writing
+from gtpo.text import printable
 
 _EPILOG = """\
 examples:
@@ -45,9 +45,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gtpo.reports.page import evaluations_of, report_page
-    from gtpo.reports.runs import load_runs, runs_among
-    from gtpo.reports.variants import name_variants
+    from gtpo.report.page import evaluations_of, report_page
+    from gtpo.runs.run import load_runs, runs_among
+    from gtpo.runs.variants import name_variants
 
     runs = name_variants(load_runs(runs_among(args.runs, write_skipped)))
     for one in runs:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(runs: Sequence[Any], curves: Sequence[Any], folder: Path, ending: str) -> None:
-    from gtpo.reports.figure import draw_evaluations, draw_training
+    from gtpo.report.figure import draw_evaluations, draw_training
 
     training, evaluation = folder / f"training.{ending}", folder / f"evaluation.{ending}"
     if draw_training(runs, training):
@@ -79,8 +79,8 @@ def _print(runs: Sequence[Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from gtpo.reports.health import health_of_run
-    from gtpo.reports.measures import final
+    from gtpo.runs.measures import final
+    from gtpo.runs.run import health_of_run
 
     table = Table(box=None, pad_edge=False)
     headings = ("run", "steps", "accuracy", "", "format", "", "entropy", "", "health")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.errors import ConfigError, DataError, require_choice
-from gtpo.training.options import METHODS, RunOptions
-from gtpo.training.recipe import COMMAND_LINE, Setting, Settings, parse_overrides
+from gtpo.training.config.options import METHODS, RunOptions
+from gtpo.training.config.recipe import COMMAND_LINE, Setting, Settings, parse_overrides
 
 logger = logging.getLogger(__name__)
 
@@ -86,14 +86,14 @@ def _own_overrides(args: argparse.Namespace) -> Settings:
 def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
     from accelerate import PartialState
 
-    from gtpo.training.plan import make_plan
-    from gtpo.training.run import RunFolder
+    from gtpo.training.config.plan import make_plan
+    from gtpo.training.run_folder import RunFolder
 
     _quiet()
     plan = make_plan(recipe, overrides)
     if is_dry:
         from gtpo.training.dry_run import describe
-        from gtpo.training.run import require_writable
+        from gtpo.training.run_folder import require_writable
 
         require_writable(Path(plan.config.output_dir))
         if plan.config.process_index == 0:
@@ -118,8 +118,8 @@ def _start(recipe: Path | None, overrides: Settings, is_dry: bool) -> int:
 
 
 def _resume(path: Path) -> int:
-    from gtpo.training.plan import plan_from
-    from gtpo.training.run import RunFolder
+    from gtpo.training.config.plan import plan_from
+    from gtpo.training.run_folder import RunFolder
 
     _quiet()
     run_folder = RunFolder.open(path)
@@ -209,7 +209,7 @@ def _leave_other_processes() -> None:
 
 
 def _help_all(overrides: Settings) -> int:
-    from gtpo.training.parser import parser_for
+    from gtpo.training.config.parser import parser_for
 
     method = overrides["method"].value if "method" in overrides else "gtpo"
     require_choice("method", method, METHODS)

@@ -5,18 +5,16 @@ and down by others. The search compares only pairs of opposite sign, all groups 
 blocks that grow, and stops where the last run ends: most runs are short. It keeps one number per completion and edge.
 """
 
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from gtpo.core.config import Edges, Match
 from gtpo.core.groups import advantage_sign
 from gtpo.core.types import RowBools, RowFloats, RowInts, TokenBools, TokenIds, TokenMask, require_shapes
 from gtpo.errors import DataError, require_choice
-
-Edges = Literal["both", "prefix", "suffix", "none"]
-Match = Literal["position", "prefix"]
 
 _DIRECTIONS = {"both": (1, -1), "prefix": (1,), "suffix": (-1,), "none": ()}
 

@@ -3,17 +3,14 @@
 Entropies are in nats, over the full vocabulary, of the policy at the sampling temperature, without gradient.
 """
 
-import math
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 
+from gtpo.core.config import LN2, EntropyFilter
 from gtpo.core.groups import advantage_sign, group_sum
 from gtpo.core.types import RowBools, RowFloats, RowInts, TokenFloats, TokenMask
 from gtpo.errors import ConfigError, require_choice
-
-EntropyFilter = Literal["auto", "all", "negative", "off"]
-LN2 = math.log(2)
 
 
 def completion_entropy(token_entropy: TokenFloats, loss_mask: TokenMask) -> RowFloats:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import writing
 from gtpo.evaluation.evaluate import Evaluation
-from gtpo.evaluation.layout import printable
 from gtpo.evaluation.metrics import Measurement
+from gtpo.files import writing
+from gtpo.text import printable
 
 KINDS = ("pass", "maj")
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError, DataError, writing
-from gtpo.locks import only_process
-from gtpo.records import is_number, is_whole, parse_json
+from gtpo.errors import ConfigError, DataError
+from gtpo.files import is_integer, is_number, locked, parse_json, writing
 
 FORMAT = 1
 logger = logging.getLogger(__name__)
@@ -123,7 +122,7 @@ def append_samples(path: Path, samples: Sequence[Sample]) -> None:
 def only_writer(path: Path) -> contextlib.AbstractContextManager[None]:
     """Refuse a second process that would sample into the same file."""
     writable_folder(path.parent)
-    return only_process(
+    return locked(
         path.with_suffix(".lock"),
         f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out.",
     )
@@ -191,7 +190,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return is_whole(value) and value >= 1
+    return is_integer(value) and value >= 1
 
 
 _HEADER_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -204,16 +203,16 @@ _HEADER_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "settings.temperature": (lambda value: is_number(value) and value >= 0, "a number of at least 0"),
     "settings.top_p": (is_number, "a number"),
     "settings.max_new_tokens": (_is_count, "a whole number of at least 1"),
-    "settings.seed": (is_whole, "a whole number"),
+    "settings.seed": (is_integer, "a whole number"),
 }
 """What a header must hold, and in words."""
 
 _SAMPLE_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "problem": is_whole,
-    "sample": is_whole,
+    "problem": is_integer,
+    "sample": is_integer,
     "gold": _is_text,
     "text": _is_text,
-    "num_tokens": lambda value: is_whole(value) and value >= 0,
+    "num_tokens": lambda value: is_integer(value) and value >= 0,
     "truncated": lambda value: isinstance(value, bool),
     "entropy": lambda value: value is None or is_number(value),
 }

@@ -109,10 +109,10 @@ def load_engine(name: str, model: str, *, gpu_memory: float = GPU_MEMORY) -> Eng
         model = str(lab_model_dir())
     model = _model_of_run(model)
     if name == "vllm":
-        from gtpo.evaluation.vllm_engine import VLLMEngine
+        from gtpo.evaluation.engines.vllm import VLLMEngine
 
         return VLLMEngine(model, gpu_memory_utilization=gpu_memory)
-    from gtpo.evaluation.transformers_engine import TransformersEngine
+    from gtpo.evaluation.engines.transformers import TransformersEngine
 
     return TransformersEngine(model)
 

@@ -1,6 +1,6 @@
 """The lab: a tiny language model and a problem family of its own, small enough to train on a laptop in minutes."""
 
 from gtpo.lab.model import lab_model_dir
-from gtpo.lab.problems import lab_problems
+from gtpo.problems.lab import lab_problems
 
 __all__ = ["lab_model_dir", "lab_problems"]

@@ -20,8 +20,8 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from gtpo.errors import require
 from gtpo.lab.habits import SKILL, Habits, demonstrate
 from gtpo.lab.model import new_model
-from gtpo.lab.problems import train_stream
 from gtpo.lab.tokenizer import make_tokenizer
+from gtpo.problems.lab import train_stream
 from gtpo.problems.problem import Problem
 
 _PEAK_LEARNING_RATE = 3e-3

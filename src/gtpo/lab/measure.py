@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from gtpo.errors import require
 from gtpo.lab.model import lab_model_dir
-from gtpo.lab.problems import lab_problems
+from gtpo.problems.lab import lab_problems
 
 _COMPLETE = re.compile(r"<reasoning>([^<>]+)</reasoning>\s*<answer>([^<>]+)</answer>\s*")
 """One reasoning pair, then one answer pair that ends the text, neither empty."""

@@ -1,8 +1,10 @@
 """The lab's model: a Llama of about a million parameters, shipped with its weights."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 def lab_model_dir() -> Path:
@@ -10,8 +12,12 @@ def lab_model_dir() -> Path:
     return Path(__file__).parent / "base"
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast, *, hidden_size: int = 128, num_layers: int = 4) -> LlamaForCausalLM:
+def new_model(
+    tokenizer: "PreTrainedTokenizerFast", *, hidden_size: int = 128, num_layers: int = 4
+) -> "LlamaForCausalLM":
     """An untrained model for this tokenizer, drawn from torch's global generator."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     vocabulary = tokenizer.get_vocab()
     return LlamaForCausalLM(
         LlamaConfig(

@@ -14,7 +14,7 @@ from gtpo.errors import DataError
 from gtpo.problems.problem import Problem
 from gtpo.problems.problem_set import ProblemSet
 from gtpo.problems.rows import Row, optional_text, read_level, text_field
-from gtpo.rewards.normalise import boxed
+from gtpo.text import boxed
 
 SUBJECTS = {
     "algebra": "Algebra",

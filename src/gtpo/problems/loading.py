@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gtpo.problems
 from gtpo.errors import ConfigError, require, require_choice
+from gtpo.problems.lab import lab_problems
 from gtpo.problems.local import load_file
 from gtpo.problems.problem import Problem
 from gtpo.problems.problem_set import ProblemSet
@@ -34,8 +35,6 @@ def load_problems(
         return load_file(name, columns)[:limit]
     require(not columns, "columns", columns, f"left out: {name} is no file, its columns are known")
     if name == "lab":
-        from gtpo.lab.problems import lab_problems
-
         require_choice("split of lab", split, ("train", "test"))
         return lab_problems("train" if split == "train" else "test", limit or _LAB_PROBLEMS)
     sets = problem_sets()

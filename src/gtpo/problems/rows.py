@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.errors import DataError
+from gtpo.files import parse_json
 from gtpo.problems.problem import COLUMNS, Problem
-from gtpo.records import parse_json
 
 Row = Mapping[str, Any]
 MOST_LEVEL = 10**18

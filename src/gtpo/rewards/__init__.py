@@ -4,8 +4,8 @@ from gtpo.rewards.answers import are_correct, extract_answer, is_correct
 from gtpo.rewards.completions import completion_text
 from gtpo.rewards.correctness import correctness_reward, paper_reward, weighted
 from gtpo.rewards.format import format_reward, format_score, has_format
-from gtpo.rewards.grading import Grader, configure_grading
-from gtpo.rewards.isolation import GradingPool
+from gtpo.rewards.grading.grader import Grader, configure_grading
+from gtpo.rewards.grading.pool import GradingPool
 
 __all__ = [
     "Grader",

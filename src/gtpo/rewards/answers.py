@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from gtpo.rewards.grading import default_grader
+from gtpo.rewards.grading.grader import default_grader
 
 _TAG = re.compile("</?answer>")
 

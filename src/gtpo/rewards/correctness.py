@@ -9,7 +9,7 @@ from gtpo.errors import DataError
 from gtpo.rewards.answers import extract_answer
 from gtpo.rewards.completions import Completion, completion_text
 from gtpo.rewards.format import format_reward, has_format
-from gtpo.rewards.grading import default_grader
+from gtpo.rewards.grading.grader import default_grader
 
 CORRECT = 10.0
 

@@ -6,12 +6,12 @@ from typing import Any
 from datasets import Dataset
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.lab.problems import lab_problems
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
+from gtpo.problems.lab import lab_problems
 from gtpo.problems.loading import is_file_name
 from gtpo.problems.local import parse_columns
 from gtpo.problems.problem import COLUMNS, filter_by_length, to_dataset
-from gtpo.training.options import RunOptions
+from gtpo.training.config.options import RunOptions
 
 LAB_PROBLEMS = 8192
 

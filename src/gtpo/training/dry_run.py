@@ -9,12 +9,14 @@ from typing import Any
 
 from transformers import AutoConfig
 
-from gtpo.core.shaping import ShapingConfig
+from gtpo.core.config import ShapingConfig
 from gtpo.errors import ConfigError, require
 from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import load_problems, to_messages
 from gtpo.rewards.correctness import CORRECT
 from gtpo.rewards.format import COMPLETE
+from gtpo.training.config.plan import Plan
+from gtpo.training.config.vllm import require_room, require_vllm
 from gtpo.training.data import (
     file_columns,
     held_out_set,
@@ -25,9 +27,7 @@ from gtpo.training.data import (
     written_solution,
 )
 from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
-from gtpo.training.plan import Plan
 from gtpo.training.rewards import find_reward
-from gtpo.training.vllm import require_room, require_vllm
 
 GIB = 2**30
 NUM_TRIED = 3

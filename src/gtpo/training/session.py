@@ -18,15 +18,8 @@ from transformers import PrinterCallback, TrainerCallback
 from gtpo.errors import ConfigError, GTPOError
 from gtpo.evaluation.evaluate import evaluate, no_progress
 from gtpo.evaluation.sampling import SamplingSettings
-from gtpo.integrations.trl import GTPOTrainer
-from gtpo.integrations.trl.checkpoints import (
-    ResumableGRPOTrainer,
-    ResumableSFTTrainer,
-    last_complete_checkpoint,
-    remove_incomplete_checkpoints,
-)
-from gtpo.integrations.trl.health import watch_health
-from gtpo.integrations.trl.recording import MetricsRecorder
+from gtpo.training.config.plan import Plan
+from gtpo.training.config.vllm import require_room, require_vllm
 from gtpo.training.data import (
     file_columns,
     held_out_set,
@@ -38,10 +31,17 @@ from gtpo.training.data import (
     training_problems,
 )
 from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
-from gtpo.training.plan import Plan
 from gtpo.training.rewards import find_reward
-from gtpo.training.run import RunFolder
-from gtpo.training.vllm import require_room, require_vllm
+from gtpo.training.run_folder import RunFolder
+from gtpo.trl import GTPOTrainer
+from gtpo.trl.recording import MetricsRecorder
+from gtpo.trl.resume import (
+    ResumableGRPOTrainer,
+    ResumableSFTTrainer,
+    last_complete_checkpoint,
+    remove_incomplete_checkpoints,
+)
+from gtpo.trl.watch import watch_health
 
 
 class StopAtStep(TrainerCallback):

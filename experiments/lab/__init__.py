@@ -1,0 +1,1 @@
+"""The lab runs: arms, settings, seeds, and the command that trains them."""

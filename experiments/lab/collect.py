@@ -1,0 +1,178 @@
+"""The committed data: a table of runs and their curves, made from result files.
+
+    python -m experiments.lab.collect runs/evidence            # adds its results to experiments/data
+    python -m experiments.lab.collect --dry-run runs/evidence  # says what would be added
+
+lab_runs.csv               a row a run: what it was, where it ran, what the policy does after it
+lab_curves_SETTING.csv.gz  a row a logged step of a run
+real/*.json                results of experiments.qwen.pair, as they are
+A run that is there already is replaced by the result of the same job, if there is one.
+"""
+
+import argparse
+import csv
+import dataclasses
+import gzip
+import io
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.lab.job import CURVE, KS
+from experiments.lab.jobs import Job
+from experiments.lab.settings import SETTINGS
+from gtpo.errors import DataError
+from gtpo.runs.run import Run
+
+DATA = Path(__file__).parents[1] / "data"
+RUNS_FILE = "lab_runs.csv"
+AFTER = (
+    "accuracy", "format", "entropy", "length", "truncated", "greedy",
+    *(f"pass@{k}" for k in KS), *(f"maj@{k}" for k in KS), "greedy_format",
+)  # fmt: skip
+ADDED_LATER = ("greedy_format",)
+"""Runs that were measured before have none."""
+ABOUT = ("device", "python", "torch", "trl", "commit", "seconds", "steps", "temperature")
+COLUMNS = ("setting", "arm", "seed", *ABOUT, *AFTER)
+STEP_COLUMNS = ("step", *CURVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One run as it is committed: its row, and its curve by column."""
+
+    job: Job
+    about: Mapping[str, str]
+    after: Mapping[str, float]
+    curve: Mapping[str, Sequence[float | None]]
+
+    def to_run(self) -> Run:
+        """The run as `gtpo compare`, `gtpo health` and the figures see one."""
+        return Run(DATA, self.job.name, self.job.arm, self.job.seed, rows_of(self.curve), dict(self.after), [])
+
+
+def rows_of(curve: Mapping[str, Sequence[float | None]]) -> list[dict[str, Any]]:
+    """A curve by column, as the rows of logged metrics that it was made of."""
+    names = {"step": "step", **CURVE}
+    columns = {names[name]: values for name, values in curve.items()}
+    return [
+        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def read_result(path: Path) -> Record:
+    """A result file of the runner."""
+    content = json.loads(path.read_text())
+    versions = content["versions"]
+    about = {name: str(versions[name]) for name in ("python", "torch", "trl")}
+    about |= {name: str(content[name]) for name in ("device", "commit", "seconds", "steps")}
+    about["temperature"] = str(content["after"]["temperature"])
+    after = {name: float(content["after"][name]) for name in AFTER if _is_there(name, content["after"])}
+    return Record(Job.parse(content["job"]), about, after, content["curve"])
+
+
+def read_data(folder: Path = DATA) -> dict[Job, Record]:
+    """Everything that is committed, in the order of the table."""
+    path = folder / RUNS_FILE
+    if not path.is_file():
+        return {}
+    curves: dict[Job, dict[str, list[float | None]]] = {}
+    for file in sorted(folder.glob("lab_curves_*.csv.gz")):
+        for row in csv.DictReader(io.StringIO(gzip.decompress(file.read_bytes()).decode())):
+            curve = curves.setdefault(_job(row), {name: [] for name in STEP_COLUMNS})
+            for name, values in curve.items():
+                values.append(float(row[name]) if row.get(name) else None)
+    records: dict[Job, Record] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            job = _job(row)
+            curve = {name: v for name, v in curves.get(job, {"step": []}).items() if any(x is not None for x in v)}
+            about = {name: row[name] for name in ABOUT}
+            after = {name: float(row[name]) for name in AFTER if _is_there(name, row)}
+            records[job] = Record(job, about, after, curve or {"step": []})
+    return records
+
+
+def write_data(records: Iterable[Record], folder: Path = DATA) -> None:
+    """The same records give the same bytes."""
+    ordered = sorted(records, key=lambda record: record.job)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        [
+            *_key(one.job),
+            *(one.about[n] for n in ABOUT),
+            *(one.after[n] if _is_there(n, one.after) else "" for n in AFTER),
+        ]
+        for one in ordered
+    ]
+    (folder / RUNS_FILE).write_text(_csv([COLUMNS, *rows]))
+    for setting in dict.fromkeys(one.job.setting for one in ordered):
+        steps = [
+            [*_key(one.job), *(_cell(one.curve[n][i]) if n in one.curve else "" for n in STEP_COLUMNS)]
+            for one in ordered if one.job.setting == setting for i in range(len(one.curve["step"]))
+        ]  # fmt: skip
+        text = _csv([("setting", "arm", "seed", *STEP_COLUMNS), *steps])
+        (folder / f"lab_curves_{setting}.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def find_results(paths: Sequence[Path]) -> list[Record]:
+    """The results of the lab's jobs under folders of the runner."""
+    files = [file for path in paths for file in sorted(path.rglob("*_seed*.json"))]
+    if not files:
+        raise DataError(
+            f"No results under {', '.join(map(str, paths))}: give folders that experiments.lab.run wrote to."
+        )
+    return [read_result(file) for file in files if file.name.partition("_")[0] in SETTINGS]
+
+
+def _job(row: Mapping[str, str]) -> Job:
+    return Job(row["setting"], row["arm"], int(row["seed"]))
+
+
+def _is_there(name: str, values: Mapping[str, Any]) -> bool:
+    return name not in ADDED_LATER or values.get(name) not in (None, "")
+
+
+def _key(job: Job) -> tuple[str, str, int]:
+    return job.setting, job.arm, job.seed
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _csv(rows: Iterable[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m experiments.lab.collect", description="Add results to the data.")
+    parser.add_argument("folders", nargs="+", type=Path, help="folders that experiments.lab.run wrote to")
+    parser.add_argument("--data", type=Path, default=DATA, help="default: %(default)s")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be added; write nothing")
+    options = parser.parse_args(arguments)
+    before = read_data(options.data)
+    found = {record.job: record for record in find_results(options.folders)}
+    sys.stdout.writelines(
+        f"{'again' if job in before else 'new'}  {job.name}  accuracy {one.after['accuracy']:.3f}\n"
+        for job, one in sorted(found.items())
+    )
+    real = [path for folder in options.folders for path in sorted(folder.rglob("qwen_*.json"))]
+    sys.stdout.writelines(f"real  {path.name}\n" for path in real)
+    if not options.dry_run:
+        if found:
+            write_data({**before, **found}.values(), options.data)
+        (options.data / "real").mkdir(parents=True, exist_ok=True)
+        for path in real:
+            shutil.copyfile(path, options.data / "real" / path.name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""From the committed data to verdicts, tables and figures."""

@@ -1,0 +1,1 @@
+"""The runs of Qwen2.5-Coder-1.5B on one GPU."""

@@ -1,0 +1,41 @@
+"""The knobs of the method."""
+
+import dataclasses
+import math
+from typing import Literal, get_args
+
+from gtpo.errors import require, require_choice
+
+Edges = Literal["both", "prefix", "suffix", "none"]
+Match = Literal["position", "prefix"]
+EntropyFilter = Literal["auto", "all", "negative", "off"]
+LN2 = math.log(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapingConfig:
+    """The knobs of the method, with the paper's values.
+
+    >>> ShapingConfig(conflict_positive_weight=1.0).conflict_negative_weight  # protect, do not amplify
+    0.0
+    """
+
+    conflict_edges: Edges = "both"
+    conflict_match: Match = "position"
+    conflict_positive_weight: float = 2.0  # λ on the conflict tokens of good completions
+    conflict_negative_weight: float = 0.0  # λ on the conflict tokens of bad completions
+    entropy_filter: EntropyFilter = "auto"
+    entropy_threshold: float = LN2
+    entropy_penalty: float = 0.1  # γ, in units of reward
+    entropy_penalty_center: bool = False
+
+    def __post_init__(self) -> None:
+        require_choice("conflict_edges", self.conflict_edges, get_args(Edges))
+        require_choice("conflict_match", self.conflict_match, get_args(Match))
+        require_choice("entropy_filter", self.entropy_filter, get_args(EntropyFilter))
+        positive, negative = self.conflict_positive_weight, self.conflict_negative_weight
+        require(0 <= positive < math.inf, "conflict_positive_weight", positive, "a finite number ≥ 0")
+        require(0 <= negative <= 1, "conflict_negative_weight", negative, "a number between 0 and 1")
+        threshold, penalty = self.entropy_threshold, self.entropy_penalty
+        require(threshold > 0, "entropy_threshold", threshold, "a number > 0, in nats (the paper's is ln 2)")
+        require(0 <= penalty < math.inf, "entropy_penalty", penalty, "a finite number ≥ 0, in units of reward")

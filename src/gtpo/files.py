@@ -1,0 +1,151 @@
+"""Files on disk: replaced atomically, locked against a second writer, and JSON Lines that survive a kill."""
+
+import contextlib
+import json
+import logging
+import math
+import os
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from gtpo.errors import ConfigError
+
+LARGEST_NUMBER = 1e60
+"""Larger numbers in a file are ignored: float32 ends at 3e38, and means and variances of these still fit a float."""
+
+OnSkip = Callable[[int, str], None]
+"""Called with the number of a line that was skipped, and the reason."""
+
+logger = logging.getLogger(__name__)
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Replace `path` so that an interruption leaves either the old file or the new one."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(content.encode() if isinstance(content, str) else content)
+    os.replace(partial, path)
+
+
+@contextlib.contextmanager
+def writing(path: Path, remedy: str = "Choose another place with --out.") -> Generator[None]:
+    """Turn an OSError of the block into a ConfigError that names the file and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"Cannot write {path}: {error.strerror or error}. {remedy}") from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, refusal: str) -> Generator[None]:
+    """Hold the lock file while the block runs; if another process holds it, raise ConfigError(refusal)."""
+    lock = FileLock(path, blocking=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise ConfigError(refusal) from error
+    except (OSError, NotImplementedError):
+        logger.warning("%s: this file system has no locks. Make sure that no other process writes here.", path)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class JsonLines:
+    """A file with one JSON object per line, appended to a complete line at a time."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def append(self, row: dict[str, Any]) -> None:
+        line = json.dumps(_finite(row), allow_nan=False) + "\n"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab+") as file:
+            if file.tell() and not _ends_in_newline(file):
+                line = "\n" + line  # a torn line that a killed process left stays on its own line
+            file.write(line.encode())
+
+    def rows(self, on_skip: OnSkip | None = None) -> Iterator[dict[str, Any]]:
+        """Every complete line; `on_skip` is called for the others."""
+        for number, line, row in self._lines():
+            if row is not None:
+                yield row
+            elif on_skip is not None and line.strip():
+                on_skip(number, "not a complete JSON line (was the run killed here?)")
+
+    def truncate_after(self, last_step: int) -> None:
+        """Drop rows after `last_step`, torn lines and rows without a step. Other lines stay byte for byte.
+
+        A resumed run writes the dropped steps again.
+        """
+        if self.path.exists():
+            kept = [
+                line.rstrip(b"\n") + b"\n"
+                for _, line, row in self._lines()
+                if row is not None and is_number(row.get("step")) and row["step"] <= last_step
+            ]
+            write_atomic(self.path, b"".join(kept))
+
+    def back_up(self) -> None:
+        """Rename the file of an earlier run, so that a new run starts with an empty file and nothing is lost."""
+        if self.path.exists() and self.path.stat().st_size:
+            number = 1
+            while (backup := self.path.with_name(f"{self.path.stem}.earlier-{number}{self.path.suffix}")).exists():
+                number += 1
+            os.replace(self.path, backup)
+
+    def _lines(self) -> Iterator[tuple[int, bytes, dict[str, Any] | None]]:
+        """The number of each line, the line, and its row; None if it is not a complete JSON object."""
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    row = parse_json(line)
+                except ValueError:
+                    row = None
+                yield number, line, row if isinstance(row, dict) else None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """`json.loads`, raising ValueError for every text that it cannot parse.
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: too many nested brackets
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("too many nested brackets") from error
+
+
+def is_number(value: object) -> bool:
+    """Whether `value`, read from a file, is a finite number. True and False are not.
+
+    >>> is_number(0.5), is_number(10**400), is_number(float("nan")), is_number(True), is_number("1")
+    (True, False, False, False, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_NUMBER
+
+
+def is_integer(value: object) -> bool:
+    """Whether `value`, read from a file, is an integer that `is_number` accepts."""
+    return isinstance(value, int) and is_number(value)
+
+
+def _ends_in_newline(file: Any) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value

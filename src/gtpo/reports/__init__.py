@@ -1,1 +1,0 @@
-"""What came out of a run, shown: reads records, never a trainer."""

@@ -1,0 +1,99 @@
+"""Text that a model or a stranger wrote: safe to print, with nothing hidden, searched for its boxed answer.
+
+Model output is hostile: it moves cursors, reverses the reading direction, hides characters and runs to megabytes.
+`printable` is for names and messages, `visible` shows a sign for every character. Both are safe in a terminal.
+"""
+
+import re
+import unicodedata
+
+CUT_AT = 120
+"""Characters of one token that are shown."""
+
+BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))")
+_SIGNS = {"\n": "↵", "\t": "⇥", "\r": "␍"}
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, formats, surrogates, private, unassigned, separators
+_BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as nothing, though Unicode calls them letters and symbols
+
+
+def printable(text: str) -> str:
+    """Text without the characters that move a terminal's cursor.
+
+    >>> printable("a\\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def visible(piece: str, cut_at: int = CUT_AT) -> str:
+    """One token with nothing hidden: whitespace as signs, controls as their codes, a long one cut with a note.
+
+    >>> visible(" the"), visible("  "), visible("a\\n"), visible("\\u202eb\\x1b[2J"), visible("")
+    (' the', '··', 'a↵', '⟦U+202E⟧b⟦U+001B⟧[2J', '∅')
+    >>> visible("x" * 10, cut_at=4)
+    'xxxx… (6 more characters)'
+    """
+    if not piece:
+        return "∅"
+    head = piece[:cut_at]
+    shown = "".join(map(_sign, head))
+    if not shown.strip(" "):
+        shown = "·" * len(shown)
+    if unicodedata.category(head[0]).startswith("M"):
+        shown = "◌" + shown  # a mark that would sit on the token before
+    rest = len(piece) - len(head)
+    return f"{shown}… ({rest:,} more characters)" if rest else shown
+
+
+def visible_lines(text: str, cut_at: int = 20_000) -> str:
+    """A longer text: lines and tabs stay, everything else as in `visible`.
+
+    >>> visible_lines("a\\r\\nb\\x07")
+    'a⟦U+000D⟧\\nb⟦U+0007⟧'
+    """
+    head = text[:cut_at]
+    shown = "".join(character if character in "\n\t" else _code(character) for character in head)
+    rest = len(text) - len(head)
+    return f"{shown}… ({rest:,} more characters)" if rest else shown
+
+
+def _sign(character: str) -> str:
+    return _SIGNS.get(character) or _code(character)
+
+
+def _code(character: str) -> str:
+    category = unicodedata.category(character)
+    if category == "Zs" and character != " ":
+        return "·" if character == "\u00a0" else f"⟦U+{ord(character):04X}⟧"
+    hidden = category in _HIDDEN or character in _BLANK_LETTERS or _is_variation_selector(character)
+    return f"⟦U+{ord(character):04X}⟧" if hidden else character
+
+
+def _is_variation_selector(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef" or character == "\u034f"
+
+
+def boxed(text: str) -> str | None:
+    r"""The content of the last \boxed{…} (or \fbox{…}), nested braces and all; None where none is closed.
+
+    >>> boxed("so \\boxed{1} or rather $\\boxed{\\frac{1}{\\sqrt{2}}}$.")
+    '\\frac{1}{\\sqrt{2}}'
+    >>> boxed("so $\\boxed 2$.")
+    '2'
+    """
+    for match in reversed(list(BOX.finditer(text))):
+        if box := box_at(text, match):
+            return box[0]
+    return None
+
+
+def box_at(text: str, match: re.Match[str]) -> tuple[str, int] | None:
+    """The content of the box that opens here, and where the box ends; None where it is not closed."""
+    if match["bare"]:
+        return match["bare"], match.end()
+    depth = 1
+    for position in range(match.end(), len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[match.end() : position].strip(), position + 1
+    return None

@@ -1,0 +1,130 @@
+"""The token view: one self-contained HTML page that shows what the update does to each token.
+
+The page's data is JSON in a block that the browser does not execute, with every character escaped that could end the
+block. The page's script puts text in by `textContent` only, and its content security policy allows that one script and
+that one style sheet by their hashes and nothing from outside.
+"""
+
+import base64
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from gtpo.files import is_number
+from gtpo.records import CompletionRecord, GroupRecord
+from gtpo.text import visible, visible_lines
+from gtpo.token_view.changes import Changes, count_changes
+from gtpo.token_view.fates import FATES, RARE, token_fates
+from gtpo.token_view.groups import Recorded
+
+MAX_TOKENS = 400_000
+"""Tokens in one page, about 40 bytes each: beyond that some steps are left out."""
+
+
+def render_page(
+    recorded: Recorded, *, title: str, rollouts: bool = False, opened: int = 0, max_tokens: int = MAX_TOKENS
+) -> str:
+    """The page as text; `opened` is the number of the group that shows first."""
+    groups = recorded.groups
+    numbers = sorted({*thin_out(groups, max_tokens), opened})
+    shown = [groups[number] for number in numbers]
+    notes = list(recorded.notes)
+    if len(shown) < len(groups):
+        notes.append(
+            f"The page shows {len(shown)} of {len(groups)} groups, evenly spread, to stay small enough for a browser. "
+            "Give --step for a particular one."
+        )
+    data = {
+        "title": visible(title),
+        "rollouts": rollouts,
+        "opened": numbers.index(opened),
+        "notes": [visible_lines(note) for note in notes],
+        "fates": [dataclasses.asdict(fate) for fate in FATES.values()],
+        "rare": RARE,
+        "changes": _changes(count_changes(groups)),
+        **_groups(shown),
+    }
+    style, script = _part("css"), _part("js")
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {"policy": policy, "style": style, "script": script, "data": embedded_json(data)}
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _part("html"))
+
+
+def embedded_json(data: Any) -> str:
+    """JSON that can stand in an HTML script block: plain ASCII without <, > and &.
+
+    >>> embedded_json({"a": "</script>\\u2028"})
+    '{"a":"\\\\u003c/script\\\\u003e\\\\u2028"}'
+    """
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def thin_out(groups: Sequence[GroupRecord], most: int) -> list[int]:
+    """The numbers of evenly spread groups with about `most` tokens in all at most; at least one."""
+    total = sum(len(completion.token_ids) for group in groups for completion in group.completions)
+    number = len(groups) if total <= most else max(1, len(groups) * most // total)
+    return [index * len(groups) // number for index in range(number)]
+
+
+def _groups(groups: Sequence[GroupRecord]) -> dict[str, Any]:
+    texts: dict[str, int] = {}
+    pages: list[dict[str, Any]] = []
+    for group in groups:
+        pages.append(
+            {
+                "step": group.step,
+                "prompt": visible_lines(group.prompt),
+                "threshold": _number(group.entropy_threshold),
+                "initial": _number(group.initial_entropy),
+                "completions": [_completion(completion, texts) for completion in group.completions],
+                "changes": _changes(count_changes([group])),
+            }
+        )
+    return {"texts": list(texts), "groups": pages}
+
+
+def _completion(completion: CompletionRecord, texts: dict[str, int]) -> dict[str, Any]:
+    names = list(FATES)
+    entropies = completion.token_entropy
+    return {
+        "rewards": [[visible(str(name)), _number(value)] for name, value in completion.rewards.items()],
+        "advantage": _number(completion.advantage),
+        "push": _number(completion.push),
+        "entropy": _number(completion.entropy),
+        "kept": completion.kept,
+        "valid": completion.valid,
+        "prefix": completion.prefix,
+        "suffix": completion.suffix,
+        "ids": completion.token_ids,
+        "texts": [texts.setdefault(visible(piece), len(texts)) for piece in completion.pieces],
+        "breaks": [place for place, piece in enumerate(completion.pieces) if "\n" in piece],
+        "fates": [names.index(fate) for fate in token_fates(completion)],
+        "weights": [_number(value) for value in completion.token_weight],
+        "advantages": [_number(value) for value in completion.token_advantage],
+        "entropies": None if entropies is None else [_number(value) for value in entropies],
+    }
+
+
+def _changes(changes: Changes) -> dict[str, Any]:
+    shares = {name: getattr(changes, name) for name in ("share_removed", "share_added", "share_tags")}
+    return {**dataclasses.asdict(changes), **shares}
+
+
+def _number(value: Any) -> float | None:
+    return float(f"{value:.5g}") if is_number(value) else None
+
+
+def _part(suffix: str) -> str:
+    return resources.files("gtpo.token_view").joinpath(f"page.{suffix}").read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

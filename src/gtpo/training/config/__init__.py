@@ -1,0 +1,1 @@
+"""From a recipe and a command line to checked options."""

@@ -1,0 +1,128 @@
+"""HealthCallback: a verdict on the run at every logging step, in the logs, and if wanted the brake."""
+
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gtpo.errors import require_choice
+from gtpo.health.verdict import Health, Verdict
+from gtpo.logged import is_training_row
+
+KEPT_FOLDER = "last-healthy"
+logger = logging.getLogger(__name__)
+
+
+class HealthCallback(TrainerCallback):
+    """Watches a run of GTPOTrainer or of TRL's own GRPOTrainer.
+
+    ```python
+    trainer = GRPOTrainer(...)
+    watch_health(trainer, on_collapse="stop")
+    trainer.train()
+    ```
+
+    Logs `health/level` (0 healthy, 1 warning, 2 collapsing), warns once for each kind of trouble, and keeps the last
+    checkpoint that was saved while all was well as `last-healthy`, out of reach of `save_total_limit`: by hard links,
+    which take no room as long as the original is there. With `on_collapse="stop"` a collapsing run ends.
+    """
+
+    def __init__(self, on_collapse: str = "warn", entropy_threshold: float | None = None) -> None:
+        require_choice("on_collapse", on_collapse, ("warn", "stop"))
+        self.on_collapse = on_collapse
+        self.entropy_threshold = entropy_threshold
+        self.kept: tuple[int, int] | None = None  # level and step of the checkpoint in `last-healthy`
+        self._start()
+
+    def _start(self) -> None:
+        self.health = Health(entropy_threshold=self.entropy_threshold)
+        self.verdict = Verdict(0, ())
+        self.told: set[tuple[str, int]] = set()
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """A resumed run remembers what it logged before its checkpoint, without warning of it again."""
+        if self.entropy_threshold is None:
+            self.entropy_threshold = getattr(args, "entropy_threshold", None)
+        self._start()
+        self.kept = _kept_in(Path(str(args.output_dir)) / KEPT_FOLDER) if state.global_step else None
+        for row in state.log_history:
+            if is_training_row(row):
+                self.verdict = self.health.add(row)
+                self.told |= {(finding.kind, finding.level) for finding in self.verdict.findings}
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if logs is None or not is_training_row(logs):
+            return
+        self.verdict = self.health.add({"step": state.global_step, **logs})
+        logs["health/level"] = float(self.verdict.level)
+        state.log_history[-1]["health/level"] = float(self.verdict.level)
+        for finding in self.verdict.findings:
+            if (finding.kind, finding.level) not in self.told and state.is_world_process_zero:
+                name = "collapsing" if finding.level == 2 else "warning"
+                logger.warning(
+                    "step %d, %s: %s. What to try: %s.", state.global_step, name, finding.reason, finding.remedy
+                )
+            self.told.add((finding.kind, finding.level))
+        if self.verdict.level == 2 and self.on_collapse == "stop" and not control.should_training_stop:
+            control.should_training_stop = True
+            if state.is_world_process_zero:
+                logger.warning("step %d: stopped (on_collapse='stop'). %s", state.global_step, self._where(args))
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        level = int(self.verdict.level)
+        if level == 2 or not state.is_world_process_zero or (self.kept is not None and level > self.kept[0]):
+            return
+        checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+        if checkpoint.is_dir():
+            _link_tree(checkpoint, Path(str(args.output_dir)) / KEPT_FOLDER)
+            self.kept = (level, state.global_step)
+
+    def _where(self, args: TrainingArguments) -> str:
+        if self.kept is None:
+            return "No checkpoint was saved before: set save_steps lower next time."
+        state = "healthy" if self.kept[0] == 0 else "no worse than a warning"
+        folder = Path(str(args.output_dir)) / KEPT_FOLDER
+        return f"{folder} is the checkpoint of step {self.kept[1]}, when it was {state}."
+
+
+def watch_health(trainer: Any, on_collapse: str = "warn") -> HealthCallback:
+    """Add a `HealthCallback` in front of the trainer's other callbacks, so that trackers see `health/level` too."""
+    callback = HealthCallback(on_collapse)
+    trainer.callback_handler.callbacks.insert(0, callback)
+    return callback
+
+
+def _kept_in(folder: Path) -> tuple[int, int] | None:
+    """Level and step of the checkpoint that an earlier part of the run has kept."""
+    try:
+        state = json.loads((folder / "trainer_state.json").read_text())
+        levels = [row["health/level"] for row in state["log_history"] if "health/level" in row]
+        return int(levels[-1]) if levels else 0, int(state["global_step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    """`target` becomes a copy of `source` whose files are hard links, or copies where links cannot be had."""
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        shutil.copytree(source, partial, copy_function=os.link)
+    except (OSError, shutil.Error):
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(source, partial)
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)

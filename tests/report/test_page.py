@@ -1,0 +1,167 @@
+"""The page shows what the runs logged, needs nothing from outside, and nothing in a run can break it."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from gtpo.report.curves import moving_mean, panel, sections
+from gtpo.report.evaluations import Curve
+from gtpo.report.page import evaluations_of, report_page
+from gtpo.report.svg import curve_svg
+from gtpo.runs.run import load_run, load_runs
+from tests.runs.making import make_run, rows
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>\u202e&amp;'
+RESULTS = {
+    "results": [
+        {
+            "model": "m",
+            "problems": {"name": "toy"},
+            "metrics": {
+                **{f"{kind}@{k}": {"value": 0.5, "low": 0.4, "high": 0.6} for kind in ("pass", "maj") for k in (1, 4)},
+                "format_rate": {"value": 1, "low": 1, "high": 1},
+            },
+        }
+    ]
+}
+
+
+class Tags(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.open = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "line", "circle"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in ("meta", "line", "circle"):
+            assert self.open.pop() == tag
+
+
+def test_the_mean_and_band_of_a_method_are_those_of_its_seeds(tmp_path):
+    runs = load_runs(
+        [make_run(tmp_path / f"gtpo-seed{seed}", rows(10 + seed, accuracy=seed / 10)) for seed in (1, 2, 6)]
+    )
+    (line,) = panel(runs, "accuracy", "Accuracy", "%").lines
+    assert line.steps[-1] == 11  # the mean ends with the shortest run
+    assert line.mean[0] == pytest.approx(30)
+    assert (line.low[0], line.high[0]) == (pytest.approx(10), pytest.approx(60))
+    assert len(line.runs) == 3
+
+
+def test_runs_that_logged_at_different_steps_are_interpolated(tmp_path):
+    often = rows(20, accuracy=lambda step: step / 100)
+    seldom = [row for row in rows(20, accuracy=lambda step: step / 100 + 0.1) if row["step"] % 5 == 0]
+    runs = load_runs([make_run(tmp_path / "a-seed1", often), make_run(tmp_path / "a-seed2", seldom)])
+    (line,) = panel(runs, "accuracy", "Accuracy", "").lines
+    at_12 = line.mean[line.steps.index(12)]
+    assert at_12 == pytest.approx((0.12 + 0.22) / 2, abs=0.01)
+
+
+def test_smoothing_keeps_a_straight_line_and_its_length():
+    assert moving_mean([float(n) for n in range(200)])[10:190] == pytest.approx(range(10, 190))
+    assert len(moving_mean([1.0] * 7)) == 7
+
+
+def test_every_quantity_has_its_panel_and_entropy_its_line(tmp_path):
+    everything = rows(
+        60, accuracy=0.5, format=0.9, entropy=0.5, reward=14.0, grad_norm=lambda step: 10.0 ** (step % 5),
+        learning_rate=1e-6, step_time=2.0,
+        **{"gtpo/frac_kept": 0.9, "gtpo/frac_conflict": 0.4, "gtpo/frac_tied_groups": 0.1, "gtpo/frac_distinct": 0.8,
+           "gtpo/seconds_sampling": 1.0, "completions/mean_length": 80, "completions/clipped_ratio": 0.1},
+    )  # fmt: skip
+    run = load_run(make_run(tmp_path / "x", everything))
+    keys = [one.key for section in sections([run]) for one in section.panels]
+    assert keys == [
+        "accuracy", "format", "entropy", "reward", "kept", "conflict", "tied", "length", "truncated", "distinct",
+        "grad_norm", "learning_rate", "step_time", "gtpo/seconds_sampling",
+    ]  # fmt: skip
+    page = report_page([run])
+    assert Tags(page).tags.count("svg") == len(keys)
+    assert page.count(">ln 2</text>") == 1
+
+
+def test_two_methods_have_two_colours_and_a_legend(tmp_path):
+    runs = load_runs([make_run(tmp_path / name, rows(accuracy=0.5)) for name in ("gtpo-seed1", "grpo-seed1")])
+    page = report_page(runs)
+    assert re.search(r'class="line c0".*class="line c1"', page, re.DOTALL)
+    assert "2 runs of 2 methods" in page
+
+
+def test_evaluations_in_the_folder_are_drawn_over_k(tmp_path):
+    folder = make_run(tmp_path / "x", rows(accuracy=0.5))
+    (folder / "eval").mkdir()
+    (folder / "eval" / "results.json").write_text(json.dumps(RESULTS))
+    (folder / "results.json").write_text("{")
+    page = report_page([load_run(folder)])
+    assert "pass@k over k" in page
+    assert "maj@k over k" in page
+    assert "results.json is not what" in page
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_a_value_without_spread_is_drawn(value):
+    drawn = curve_svg([Curve("run", "toy", "pass", [(1, value, value, value)])], {"run": 0})
+    assert "nan" not in drawn
+    assert "<circle" in drawn
+
+
+def test_of_an_evaluation_of_several_models_the_run_shows_its_own(tmp_path):
+    folder = make_run(tmp_path / "mine", rows(accuracy=0.5))
+    (one,) = RESULTS["results"]
+
+    def shown(*models):
+        (folder / "results.json").write_text(json.dumps({"results": [one | {"model": model} for model in models]}))
+        return evaluations_of([load_run(folder)])
+
+    curves, notes = shown("lab", "runs/mine/model", "runs/other")
+    assert [(curve.run, curve.kind) for curve in curves] == [("mine", "pass"), ("mine", "maj")]
+    assert not notes
+    curves, notes = shown("lab", "runs/other")
+    assert not curves
+    assert "none of them called like this run" in notes[0]
+    assert len(shown("org/mine-as-published")[0]) == 2  # the only one
+
+
+def test_hostile_names_stay_text_and_the_page_asks_for_nothing(tmp_path):
+    folder = make_run(tmp_path / "x", rows(accuracy=0.5), method=HOSTILE, seed=1)
+    (folder / "results.json").write_text(json.dumps(RESULTS).replace("toy", json.dumps(HOSTILE)[1:-1]))
+    page = report_page([load_run(folder)])
+    found = Tags(page)
+    assert found.open == []
+    assert not {"script", "img", "link", "iframe", "object"} & set(found.tags)
+    assert not [name for name, _ in found.attributes if name.startswith("on") or name in ("src", "href")]
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"accuracy": 0.0},
+        {"accuracy": 1.0, "entropy": 0.0, "grad_norm": 0.0},
+        {"entropy": 1e6, "reward": -5.0, "completions/mean_length": 1e-9},
+        {"loss": None},
+    ],
+)
+@pytest.mark.parametrize("count", [1, 2, 3000])
+def test_flat_tiny_huge_and_single_values_can_be_drawn(tmp_path, columns, count):
+    page = report_page([load_run(make_run(tmp_path / "x", rows(count, **columns)))])
+    assert "nan" not in page.replace("nanmean", "")
+    assert len(page) < 200_000
+    assert Tags(page).open == []
+
+
+def test_of_many_kinds_the_heading_says_how_many(tmp_path):
+    runs = [load_run(make_run(tmp_path / name, rows(5, accuracy=0.5), method=name)) for name in "abcde"]
+    assert "<h1>a · b · c · d</h1>" in report_page(runs[:4])
+    assert "<h1>5 kinds of runs</h1>" in report_page(runs)

@@ -1,0 +1,194 @@
+"""Workers: bounded, replaced when they hang or die, usable from threads, and gone when the process is."""
+
+import ast
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gtpo.rewards
+from gtpo.errors import GradingError
+from gtpo.rewards import Grader, GradingPool, is_correct
+from gtpo.rewards.grading.pool import _Worker
+
+HANGS = "9^{9^{9^{9}}}"
+
+HOSTILE = {
+    "tower": "9**9**9**9",
+    "latex tower": HANGS,
+    "million braces": "{" * 10**6,
+    "closed braces": "{" * 10**6 + "5" + "}" * 10**6,
+    "megabyte of digits": "9" * 10**6,
+    "thousand digits": "9" * 999,
+    "digits over digits": "9" * 400 + "/" + "7" * 400,
+    "frac bomb": r"\frac{1}{" * 10**5 + "1" + "}" * 10**5,
+    "short frac bomb": r"\frac{1}{1+" * 29 + "x" + "}" * 29,
+    "parentheses": "(" * 400 + "x" + ")" * 400,
+    "unbalanced": "(" * 900,
+    "factorial": "999999999!",
+    "power": "(x+y+z+1)^{999}",
+    "nul": "5\x00",
+    "surrogate": "\ud800",
+    "ten megabytes": "5 " * (5 * 2**20),
+    "code": "__import__('os').system('false')",
+    "commas": "1," * 490,
+    "equals": "x=" * 490,
+    "plus minus": r"\pm1," * 190,
+}
+
+
+@pytest.fixture
+def pool() -> Iterator[GradingPool]:
+    pool = GradingPool(num_workers=1, timeout=30.0)
+    yield pool
+    pool.close()
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_hostile_answers_cost_at_most_the_timeout_and_are_never_right():
+    grader = Grader(num_workers=2, timeout=1.0)
+    try:
+        verdicts = grader.grade(list(HOSTILE.values()), ["x+5"] * len(HOSTILE))
+        found = dict(zip(HOSTILE, verdicts, strict=True))
+        assert "right" not in verdicts
+        assert found["latex tower"] == "timeout"
+        assert found["ten megabytes"] == found["megabyte of digits"] == found["nul"] == found["surrogate"] == "wrong"
+        assert "crash" not in verdicts, found
+        assert grader.num_timeouts == verdicts.count("timeout")
+        assert grader.grade(["2+x+3"], ["x+5"]) == ["right"]
+    finally:
+        grader.pool.close()
+
+
+def test_a_failure_inside_math_verify_is_not_a_verdict(monkeypatch: pytest.MonkeyPatch):
+    from gtpo.rewards.equivalence.symbolic import same_expression
+
+    def fail(*_: object, **__: object) -> bool:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("math_verify.grader.sympy_expr_eq", fail)
+    with pytest.raises(MemoryError, match="no room"):
+        same_expression("(x+1)(x+2)", "x^2+3x+2")
+
+
+def test_an_answer_nested_too_deeply_is_wrong_not_a_failure(pool: GradingPool):
+    assert pool.grade([("\\sin " * 160 + "x", "5")]) == ["wrong"]
+
+
+def test_two_answers_of_a_model_are_compared_though_one_is_a_chain_of_equations(pool: GradingPool):
+    """sympy cannot rebuild such a chain with exact numbers; that is no failure of the worker."""
+    chain = "60 + (3 * 60) * (1 - 0.30) = 60 + 180 * 0.70 = 60 + 126 = 186"
+    assert pool.grade([("120", chain), (chain, "120"), (chain, chain), (chain, "186")]) == [
+        "wrong", "wrong", "right", "right",
+    ]  # fmt: skip
+
+
+def test_a_worker_that_does_not_answer_is_killed_and_replaced():
+    pool = GradingPool(num_workers=1, timeout=2.0)
+    try:
+        pool.warm_up()
+        (stopped,) = pool.process_ids()
+        os.kill(stopped, signal.SIGSTOP)
+        pairs = [("1", "1"), ("2", "1"), ("1.0", "1")]
+        assert pool.grade(pairs) == ["timeout", "wrong", "right"]
+        assert not exists(stopped)
+        assert pool.process_ids() != [stopped]
+    finally:
+        pool.close()
+
+
+def test_a_worker_that_dies_costs_one_answer(pool: GradingPool, monkeypatch: pytest.MonkeyPatch):
+    start = _Worker.start
+
+    def start_and_die(worker: _Worker):
+        monkeypatch.setattr(_Worker, "start", start)
+        connection = start(worker)
+        assert worker.process is not None
+        worker.process.kill()
+        worker.process.wait()
+        return connection
+
+    monkeypatch.setattr(_Worker, "start", start_and_die)
+    assert pool.grade([("1", "1"), ("2", "2"), ("3", "2")]) == ["crash", "right", "wrong"]
+
+
+def test_a_worker_that_died_between_calls_is_replaced_without_loss(pool: GradingPool):
+    assert pool.grade([("1", "1")]) == ["right"]
+    (dead,) = pool.process_ids()
+    os.kill(dead, signal.SIGKILL)
+    os.waitid(os.P_PID, dead, os.WEXITED | os.WNOWAIT)
+    assert pool.grade([("1", "1")]) == ["right"]
+    assert not exists(dead)
+
+
+def test_closing_leaves_no_process_behind(pool: GradingPool):
+    pool.warm_up()
+    pids = pool.process_ids()
+    assert len(pids) == 1
+    assert all(map(exists, pids))
+    pool.close()
+    assert not any(map(exists, pids))
+    assert pool.process_ids() == []
+    with pytest.raises(GradingError, match="closed"):
+        pool.grade([("1", "1")])
+
+
+def test_verdicts_keep_their_order_over_many_workers_and_chunks():
+    pool = GradingPool(num_workers=2)
+    try:
+        pairs = [(str(number), str(number - number % 3)) for number in range(1000)]
+        assert pool.grade(pairs) == ["wrong" if number % 3 else "right" for number in range(1000)]
+        assert len(pool.process_ids()) == 2
+    finally:
+        pool.close()
+
+
+def test_many_threads_grade_at_once():
+    results: dict[int, bool] = {}
+
+    def ask(number: int) -> None:
+        results[number] = is_correct(f"{number}/1", str(number - number % 2))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {number: number % 2 == 0 for number in range(24)}
+
+
+def test_grading_works_inside_an_event_loop():
+    async def serve() -> list[bool]:
+        asks = [asyncio.to_thread(is_correct, f"{number}.0", "4") for number in range(8)]
+        return [is_correct("4.00", "4"), *await asyncio.gather(*asks)]
+
+    assert asyncio.run(serve()) == [True, False, False, False, False, True, False, False, False]
+
+
+def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "latex2sympy2_extended.py").write_text("raise ImportError('no parser here')")
+    monkeypatch.syspath_prepend(tmp_path)
+    pool = GradingPool(num_workers=1)
+    try:
+        with pytest.raises(GradingError, match=r"(?s)no parser here.*pip install"):
+            pool.grade([("x+1", "1+x")])
+    finally:
+        pool.close()
+
+
+def test_nothing_in_the_package_evaluates_text():
+    for path in Path(gtpo.rewards.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(node, "id", getattr(node, "attr", getattr(node, "name", None)))
+            assert name not in ("eval", "exec", "sympify", "parse_expr", "pickle"), f"{path.name} uses {name}"

@@ -1,0 +1,176 @@
+"""Runs are read in every form in which they are left, and damage costs only what is damaged."""
+
+import json
+
+import pytest
+
+from gtpo.errors import DataError
+from gtpo.runs.run import health_of_run
+from gtpo.logged import series
+from gtpo.runs.run import load_run, load_runs
+
+from tests.runs.making import make_run, rows
+
+
+def test_a_run_says_what_it_was_and_how_it_ended(tmp_path):
+    run = load_run(make_run(tmp_path / "x", rows(accuracy=0.5), after={"accuracy": 0.7}, method="gtpo", seed=4))
+    assert (run.name, run.method, run.seed, run.num_steps, run.after) == ("x", "gtpo", 4, 40, {"accuracy": 0.7})
+    assert run.notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "seed"),
+    [
+        ("gtpo-seed3", "gtpo", 3),
+        ("my_run_s12", "my_run", 12),
+        ("qwen-3b", "qwen-3b", None),
+        ("trial-7", "trial", None),
+    ],
+)
+def test_method_and_seed_come_from_the_folder_where_no_run_json_tells(tmp_path, name, method, seed):
+    run = load_run(make_run(tmp_path / name, rows(accuracy=0.5)))
+    assert (run.method, run.seed) == (method, seed)
+
+
+def test_a_plain_trl_run_is_read_from_its_last_checkpoint(tmp_path):
+    history = [
+        {"step": 1, "loss": 0.1, "entropy": 0.4},
+        {"step": 1, "eval_loss": 3.0},
+        {"step": 2, "train_runtime": 9},
+    ]
+    (tmp_path / "checkpoint-2").mkdir()
+    (tmp_path / "checkpoint-2" / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    run = load_run(tmp_path)
+    assert [row["step"] for row in run.rows] == [1]
+    assert run.series("entropy").values == [0.4]
+
+
+def test_a_plain_trl_run_is_called_like_its_folder_not_like_its_checkpoint(tmp_path):
+    for seed in (1, 2):
+        checkpoint = tmp_path / f"dapo-seed{seed}" / "checkpoint-20"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "trainer_state.json").write_text(json.dumps({"log_history": [{"step": 1, "reward": 0.1}]}))
+    runs = load_runs([tmp_path / "dapo-seed1", tmp_path / "dapo-seed2" / "checkpoint-20" / "trainer_state.json"])
+    assert [(run.name, run.method, run.seed) for run in runs] == [("dapo-seed1", "dapo", 1), ("dapo-seed2", "dapo", 2)]
+    assert runs[0].path.name == "dapo-seed1"  # a report there outlives the checkpoint
+
+
+def test_checkpoints_of_one_run_can_be_looked_at_together(tmp_path):
+    for step in (5, 10):
+        checkpoint = tmp_path / "dapo" / f"checkpoint-{step}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "trainer_state.json").write_text(json.dumps({"log_history": [{"step": step, "reward": 0.1}]}))
+    runs = load_runs(sorted((tmp_path / "dapo").iterdir()))
+    assert {run.name for run in runs} == {"dapo/checkpoint-5", "dapo/checkpoint-10"}
+
+
+def test_the_last_steps_are_read_from_the_summary_that_trl_adds_them_to(tmp_path):
+    last = {"step": 2, "train_runtime": 9, "train_loss": 0.5, "reward": 0.7}
+    run = load_run(make_run(tmp_path / "x", [{"step": 1, "reward": 0.1}, last]))
+    assert run.series("reward").values == [0.1, 0.7]
+
+
+def test_a_run_is_judged_by_its_own_threshold(tmp_path):
+    metrics = rows(40, entropy=lambda step: 0.5 if step < 20 else 1.4)
+    folder = make_run(tmp_path / "x", metrics)
+    assert health_of_run(load_run(folder))[-1].level == 2
+    (folder / "groups.jsonl").write_text(json.dumps({"entropy_threshold": 2.0}) + "\n")
+    run = load_run(folder)
+    assert health_of_run(run)[-1].level == 1
+    assert health_of_run(run, 0.5)[-1].level == 2
+
+
+def test_the_entropy_is_the_one_that_runs_of_grpo_log_too(tmp_path):
+    run = load_run(make_run(tmp_path / "gtpo-seed1", rows(3, **{"entropy": 0.3, "gtpo/entropy_mean": 0.5})))
+    assert run.series("entropy").values == [0.3] * 3
+    older = load_run(make_run(tmp_path / "gtpo-seed2", rows(3, **{"gtpo/entropy_mean": 0.5})))
+    assert older.series("entropy").values == [0.5] * 3
+
+
+def test_a_csv_is_read_with_its_gaps(tmp_path):
+    (tmp_path / "trace.csv").write_text("step,accuracy,loss\n1,0.5,\n2,,nan\n3,0.75,1\n")
+    run = load_run(tmp_path / "trace.csv")
+    assert run.series("accuracy").steps == [1, 3]
+    assert "loss" not in run.rows[0]
+
+
+def test_torn_lines_and_other_schemas_cost_only_themselves(tmp_path):
+    folder = make_run(tmp_path / "x", [*rows(3, accuracy=0.5), {"epoch": 1, "val_acc": 3}])
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "accu')
+    run = load_run(folder)
+    assert run.num_steps == 3
+    assert any("line 5 skipped" in note for note in run.notes)
+    assert any("1 rows without a step" in note for note in run.notes)
+
+
+def test_a_half_written_run_json_is_noted_and_done_without(tmp_path):
+    folder = make_run(tmp_path / "gtpo-seed2", rows(accuracy=0.5))
+    (folder / "run.json").write_text('{"method": "gt')
+    run = load_run(folder)
+    assert (run.method, run.seed) == ("gtpo", 2)
+    assert any("run.json" in note for note in run.notes)
+
+
+@pytest.mark.parametrize("name", ["run.json", "summary.json"])
+def test_a_file_that_nests_without_end_is_noted_and_done_without(tmp_path, name):
+    folder = make_run(tmp_path / "gtpo-seed2", rows(accuracy=0.5))
+    (folder / name).write_text("[" * 200_000)
+    assert any(f"{name} is not a whole JSON object" in note for note in load_run(folder).notes)
+
+
+def test_numbers_that_do_not_fit_a_float_are_left_out_and_counted(tmp_path):
+    metrics = rows(8, accuracy=0.5, reward=lambda step: 10**400 if step < 3 else 1.0, loss=1e308)
+    run = load_run(make_run(tmp_path / "x", metrics, after={"accuracy": 10**400, "format": 0.5}, seed=10**400))
+    assert run.series("reward").steps == [3, 4, 5, 6, 7, 8]
+    assert run.series("loss").values == []
+    assert (run.after, run.seed) == ({"format": 0.5}, None)
+    assert "2 values of reward are beyond 1e+60 and were left out" in run.notes
+    assert "8 values of loss are beyond 1e+60 and were left out" in run.notes
+
+
+def test_a_restarted_run_counts_each_step_once_with_its_later_value(tmp_path):
+    run = load_run(make_run(tmp_path / "x", [*rows(5, accuracy=0.1), *rows(3, accuracy=0.9)]))
+    assert run.series("accuracy").values == [0.9, 0.9, 0.9, 0.1, 0.1]
+
+
+def test_rewards_stand_in_for_accuracy_only_where_they_are_fractions():
+    fractions = rows(2, **{"rewards/accuracy_reward/mean": 0.4})
+    points = rows(2, **{"rewards/correctness/mean": 7.0})
+    assert series(fractions, "accuracy").values == [0.4, 0.4]
+    assert series(points, "accuracy").values == []
+
+
+def test_a_run_without_accuracy_is_used_for_the_rest_and_says_so(tmp_path):
+    run = load_run(make_run(tmp_path / "x", rows(entropy=0.5)))
+    assert any("no accuracy" in note for note in run.notes)
+    assert len(run.series("entropy").values) == 40
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda p: p / "nowhere", "does not exist"),
+        (lambda p: p, "is not a run"),
+        (lambda p: _written(p / "trainer_state.json", '{"log_history"'), "not whole JSON"),
+        (lambda p: _written(p / "results.json", '{"a": 1}'), "no log_history"),
+        (lambda p: _written(p / "metrics.jsonl", ""), "no row of training metrics"),
+        (lambda p: _written(p / "metrics.jsonl", "[1]\nfoo\n"), r"2 lines skipped \(1, 2\): not a whole JSON line"),
+        (lambda p: _written(p / "trainer_state.json", "[" * 200_000), "not whole JSON"),
+        (lambda p: _written(p / "wide.csv", "step\n" + "1" * 200_000), "cannot be read: field larger"),
+    ],
+)
+def test_what_is_no_run_is_refused_with_the_reason(tmp_path, make, says):
+    with pytest.raises(DataError, match=says):
+        load_run(make(tmp_path))
+
+
+def test_the_same_run_twice_is_refused(tmp_path):
+    folder = make_run(tmp_path / "x", rows(accuracy=0.5))
+    with pytest.raises(DataError, match="given twice"):
+        load_runs([folder, folder])
+
+
+def _written(path, text):
+    path.write_text(text)
+    return path

@@ -1,0 +1,380 @@
+"""The token view in a real browser: what it shows, how it is used, and that nothing a model writes can run in it."""
+
+import dataclasses
+import math
+
+import pytest
+from scripts import screenshot
+from scripts.screenshot import take_picture
+
+from gtpo.errors import ConfigError
+from gtpo.records import CompletionRecord, GroupRecord
+from gtpo.token_view.groups import Recorded
+from gtpo.token_view.page import render_page, thin_out
+from tests.token_view.example_group import example_group
+
+HOSTILE = [
+    "</script><script>window.pwned=1</script>", "<!--", "<script>", "]]>", "<img src=x onerror=window.pwned=2>",
+    "&lt;b&gt;&amp;", "\u202egnissap", "zero\u200bwidth\u2066", "\x00\x1b[2J", "\ud800", "\u2028\u2029",
+    "x" * 1_000_000, "{{script}}", "\u0301" * 50, "', alert(1), '", "\n" * 5, "",
+]  # fmt: skip
+
+
+def completion(pieces, advantage, **overrides):
+    size = len(pieces)
+    made = CompletionRecord(
+        token_ids=list(range(size)), pieces=pieces, rewards={"reward": advantage}, advantage=advantage, push=advantage,
+        entropy=0.5, kept=True, valid=True, prefix=0, suffix=0, token_weight=[1.0] * size,
+        token_advantage=[advantage] * size, token_entropy=[0.5] * size, trained=[True] * size,
+    )  # fmt: skip
+    return dataclasses.replace(made, **overrides)
+
+
+def group(*completions, step=1, prompt="p"):
+    return GroupRecord(step, prompt, list(completions), math.log(2), 0.4)
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open the page of some groups."""
+
+    def open_page(*groups, fragment="", notes=(), **options):
+        page = tmp_path / "page.html"
+        page.write_text(render_page(Recorded(list(groups), list(notes)), title="a run", **options), encoding="utf-8")
+        browser.get(page.as_uri() + fragment)
+        return browser
+
+    return open_page
+
+
+def tokens(browser, selector=""):
+    return browser.find_elements("css selector", f"#completions .token{selector}")
+
+
+def token(browser, row, place):
+    return browser.find_element("css selector", f'#completions [data-row="{row}"][data-place="{place}"]')
+
+
+def style(element, name):
+    return element.value_of_css_property(name).replace("rgba(", "rgb(").replace(", 1)", ")")
+
+
+def press(browser, *keys):
+    from selenium.webdriver import ActionChains
+
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def details(browser):
+    return browser.find_element("id", "details").text
+
+
+@pytest.mark.parametrize("view", ["aligned", "flow"])
+def test_every_token_is_drawn_once_with_its_own_text(opened, view):
+    example = example_group()
+    browser = opened(example, fragment=f"#view={view}")
+    wanted = {(n, t): piece for n, c in enumerate(example.completions) for t, piece in enumerate(c.pieces)}
+    drawn = tokens(browser)
+    assert len(drawn) == len(wanted) == sum(len(c.token_ids) for c in example.completions)
+    places = browser.execute_script(
+        "return [...document.querySelectorAll('#completions .token')].map(e => "
+        "[+e.dataset.row, +e.dataset.place, e.textContent])"
+    )
+    assert {(row, place): text.replace("↵", "\n") for row, place, text in places} == wanted
+    assert browser.get_log("browser") == []
+
+
+def test_each_fate_has_a_colour_and_a_second_cue(opened):
+    browser = opened(example_group())
+    fates = [token(browser, row, 0).get_attribute("class").split()[1] for row in range(5)]
+    assert fates == ["amplified", "amplified", "skipped", "skipped", "filtered"]
+    shown = {name: tokens(browser, f".{name}") for name in ("amplified", "skipped", "up", "down", "filtered")}
+    assert [len(shown[name]) for name in shown] == [12 + 13, 9 + 11, 21 + 14, 18 + 14, 19]
+    colours = {name: style(found[0], "background-color") for name, found in shown.items()}
+    assert colours["amplified"] == "rgb(11, 95, 165)"
+    assert colours["up"] == "rgb(220, 235, 248)"
+    assert colours["down"] == "rgb(251, 228, 213)"
+    assert colours["skipped"] == "rgb(226, 244, 236)"
+    assert style(shown["skipped"][0], "border-top-style") == "dashed"
+    assert style(shown["down"][0], "text-decoration-style") == "dotted"
+    assert "repeating-linear-gradient" in style(shown["filtered"][0], "background-image")
+    assert int(style(shown["amplified"][0], "font-weight")) > int(style(shown["up"][0], "font-weight"))
+    legend = browser.find_element("id", "legend").text
+    assert "penalty skipped" in legend
+    assert "a good completion has it in the same place" in legend
+    assert "not trained" not in legend
+
+
+def test_rare_fates_are_shown_and_explained_where_they_occur(opened):
+    browser = opened(
+        group(
+            completion(["tool"], 1.0, trained=[False], token_weight=[0.0], token_advantage=[0.0]),
+            completion(["small"], 0.01, prefix=1, push=-0.04, token_weight=[2.0], token_advantage=[-0.08]),
+            completion(["tied"], 0.0, push=0.0, token_advantage=[0.0]),
+            completion(["unscored"], 0.0, valid=False, kept=False, rewards={"reward": None}),
+        )
+    )
+    fates = [token(browser, row, 0).get_attribute("class").split()[1] for row in range(4)]
+    assert fates == ["untrained", "worsened", "still", "invalid"]
+    assert style(token(browser, 1, 0), "background-color") == "rgb(168, 67, 15)"
+    legend = browser.find_element("id", "legend").text
+    assert all(words in legend for words in ("not trained", "pushed down harder", "no push", "it has no score"))
+    assert "left out: no score, or masked" in browser.find_element("id", "completions").text
+
+
+def test_shared_beginnings_and_endings_stand_in_columns(opened):
+    example = example_group()
+    browser = opened(example)
+    left, right = max(c.prefix for c in example.completions), max(c.suffix for c in example.completions)
+    assert (left, right) == (7, 8)
+    for place in range(left):
+        assert len({token(browser, row, place).rect["x"] for row in range(5)}) == 1
+    for back in range(1, right + 1):
+        assert len({token(browser, n, len(c.pieces) - back).rect["x"] for n, c in enumerate(example.completions)}) == 1
+    assert "shared beginning" in browser.find_element("css selector", "thead").text
+
+
+def test_a_completion_shorter_than_the_runs_shows_no_token_twice(opened):
+    words = list("abcdef")
+    good = completion(words, 1.0, prefix=4, suffix=3, token_weight=[2.0] * 6)
+    bad = completion(["a", "b", "f"], -1.0, prefix=2, suffix=1, token_weight=[0.0] * 3)
+    browser = opened(group(good, bad, completion([], -1.0)))
+    assert [element.text for element in tokens(browser)] == ["a", "b", "c", "d", "e", "f", "a", "b", "f"]
+    assert token(browser, 1, 2).rect["x"] == token(browser, 0, 5).rect["x"]
+    assert "empty completion" in browser.find_element("id", "completions").text
+
+
+def test_completions_show_reward_advantage_push_and_entropy_against_the_threshold(opened):
+    browser = opened(example_group())
+    facts = [element.text.replace("\n", " ") for element in browser.find_elements("css selector", "tbody .facts")]
+    assert "#1 ▲ good advantage +9.7" in facts[0]
+    assert "format 10 correct 10 push +9.67 tokens 33" in facts[0]
+    assert "⟨H⟩ 0.31 below ln 2" in facts[0]
+    assert "#5 filtered" in facts[4]
+    assert "⟨H⟩ 1.06 above ln 2" in facts[4]
+    track = browser.find_elements("css selector", ".track")[4].rect
+    fill = browser.find_elements("css selector", ".fill")[4].rect
+    mark = browser.find_elements("css selector", ".mark")[4].rect
+    assert fill["width"] / track["width"] == pytest.approx(1.06 / (2 * math.log(2)), abs=0.02)
+    assert mark["x"] - track["x"] == pytest.approx(track["width"] / 2, abs=1)
+    counts = browser.find_element("id", "changes").text
+    assert "20 of 131" in counts
+    assert "1 of 5" in counts
+
+
+def test_pointing_at_a_token_tells_its_entropy_and_why_it_is_protected(opened):
+    from selenium.webdriver import ActionChains
+
+    example = example_group()
+    browser = opened(example)
+    assert "Point at a token" in details(browser)
+    ActionChains(browser).move_to_element(token(browser, 2, 0)).perform()
+    shown = details(browser)
+    assert f"id {example.completions[2].token_ids[0]}" in shown
+    assert "token 1 of 27" in shown
+    assert f"entropy {example.completions[2].token_entropy[0]:.3f} nats" in shown
+    assert "λ 0" in shown
+    assert "the good completions #1, #2 have it in the same place, so the penalty is skipped" in shown
+    partners = [element.get_attribute("data-row") for element in tokens(browser, ".partner")]
+    assert partners == ["0", "1"]
+
+
+def test_arrow_keys_walk_through_tokens_and_completions(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    browser = opened(example_group())
+    focused = "return [document.activeElement.dataset.row, document.activeElement.dataset.place]"
+    press(browser, Keys.ARROW_RIGHT)
+    assert browser.execute_script(focused) == ["0", "0"]
+    press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert browser.execute_script(focused) == ["2", "2"]
+    assert "completion #3" in details(browser)
+    press(browser, Keys.ARROW_LEFT)
+    assert browser.execute_script(focused) == ["2", "1"]
+    press(browser, Keys.END, Keys.ARROW_UP)
+    assert browser.execute_script(focused) == ["1", "26"]
+    assert "<|end|>" in details(browser)
+    press(browser, "v")
+    assert len(browser.find_elements("css selector", "article")) == 5
+
+
+def test_entropy_of_all_tokens_can_be_shown_at_once(opened):
+    browser = opened(group(completion(["low", "high"], 1.0, token_entropy=[0.1, 0.6])))
+    width = "return getComputedStyle(arguments[0], '::after').width"
+    assert browser.execute_script(width, token(browser, 0, 1)) == "auto"
+    browser.find_element("id", "entropy").click()
+    low, high = (float(browser.execute_script(width, token(browser, 0, t)).removesuffix("px")) for t in (0, 1))
+    assert 0 < low < high
+
+
+def test_steps_and_groups_are_paged_with_buttons_and_keys(opened):
+    groups = [group(completion([f"s{s}g{g}"], 1.0), step=s, prompt=f"prompt {s} {g}") for s in (1, 11) for g in (1, 2)]
+    browser = opened(*groups)
+
+    def where():
+        return [tokens(browser)[0].text, browser.find_element("id", "group-number").text]
+
+    assert where() == ["s1g1", "group 1 of 2"]
+    assert not browser.find_element("id", "group-back").is_enabled()
+    browser.find_element("id", "group-on").click()
+    assert where() == ["s1g2", "group 2 of 2"]
+    assert browser.find_element("id", "prompt").text == "prompt 1 2"
+    press(browser, "n")
+    assert where() == ["s11g1", "group 1 of 2"]
+    assert browser.find_element("id", "step").get_attribute("value") == "11"
+    browser.find_element("id", "step-back").click()
+    assert where()[0] == "s1g1"
+    press(browser, "]", "n", "n", "p")
+    assert where()[0] == "s11g1"
+    press(browser, "[")
+    assert where()[0] == "s1g1"
+    opened(*groups, opened=3)
+    assert where() == ["s11g2", "group 2 of 2"]
+    assert not browser.find_element("id", "step-on").is_enabled()
+
+
+def test_light_and_dark_follow_the_system_and_the_button(opened):
+    browser = opened(example_group())
+    body = browser.find_element("css selector", "body")
+    light = style(body, "background-color"), style(token(browser, 0, 0), "background-color")
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    )
+    dark = style(body, "background-color"), style(token(browser, 0, 0), "background-color")
+    assert dark == ("rgb(20, 22, 26)", "rgb(108, 182, 240)")
+    browser.find_element("id", "theme").click()
+    assert (style(body, "background-color"), style(token(browser, 0, 0), "background-color")) == light
+
+
+@pytest.mark.parametrize("view", ["aligned", "flow"])
+def test_nothing_a_model_writes_runs_or_breaks_the_page(opened, view):
+    good = completion(
+        HOSTILE, 1.0, rewards={"</script><b>": 1.0}, prefix=len(HOSTILE), token_weight=[2.0] * len(HOSTILE)
+    )
+    bad = completion(HOSTILE, -1.0, prefix=len(HOSTILE), token_weight=[0.0] * len(HOSTILE))
+    browser = opened(group(good, bad, prompt="".join(HOSTILE)), fragment=f"#view={view}", notes=["</script><i>note"])
+    assert browser.execute_script("return window.pwned") is None
+    assert browser.execute_script("return document.querySelectorAll('script').length") == 2
+    assert browser.find_elements("css selector", "img, b[onerror], iframe, i") == []
+    assert len(tokens(browser)) == 2 * len(HOSTILE)
+    texts = browser.execute_script(
+        "return [...document.querySelectorAll('#completions .token')].map(e => e.textContent)"
+    )
+    assert "</script><script>window.pwned=1</script>" in texts
+    assert "&lt;b&gt;&amp;" in texts
+    assert "⟦U+202E⟧gnissap" in texts
+    assert "zero⟦U+200B⟧width⟦U+2066⟧" in texts
+    assert "⟦U+0000⟧⟦U+001B⟧[2J" in texts
+    assert "⟦U+D800⟧" in texts
+    assert "x" * 120 + "… (999,880 more characters)" in texts
+    page = browser.execute_script("return document.documentElement.outerHTML.length")
+    assert page < 200_000
+    press(browser, "\ue014", "\ue014")  # → →: details of hostile tokens
+    assert browser.execute_script("return window.pwned") is None
+    assert browser.get_log("browser") == []
+
+
+def test_the_policy_of_the_page_refuses_other_scripts_and_anything_from_outside(opened):
+    browser = opened(example_group())
+    browser.execute_script(
+        """
+        window.refused = [];
+        document.addEventListener("securitypolicyviolation", (e) => window.refused.push(e.effectiveDirective));
+        const script = document.createElement("script");
+        script.textContent = "window.pwned = 1";
+        document.body.append(script);
+        new Image().src = "http://127.0.0.1:9/x.png";
+        const box = document.createElement("div");
+        box.innerHTML = "<img src=x onerror='window.pwned = 2'><style>body { display: none }</style>";
+        document.body.append(box);
+        """
+    )
+    browser.execute_async_script("fetch('http://127.0.0.1:9/').catch(() => 0).finally(arguments[0])")
+    assert browser.execute_script("return window.pwned") is None
+    refused = set(browser.execute_script("return window.refused"))
+    assert {"script-src-elem", "img-src", "connect-src", "style-src-elem"} <= refused
+
+
+@pytest.mark.parametrize("view", ["aligned", "flow"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_hundreds_of_tokens_stay_usable_at_any_width(opened, view, width):
+    words = [f" word{n}" if n % 17 else ".\n" for n in range(700)]
+    shared = {"prefix": 12, "suffix": 9}
+    weights = [[w] * 12 + [1.0] * 679 + [w] * 9 for w in (2.0, 0.0)]
+    rows = [completion(words, (1.0, -1.0)[n % 2], token_weight=weights[n % 2], **shared) for n in range(8)]
+    browser = opened(group(*rows))
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    )
+    browser.get(browser.current_url + f"#view={view}")
+    browser.refresh()
+    assert len(tokens(browser)) == 8 * 700
+    assert browser.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
+    press(browser, "\ue014", "\ue010")  # → End
+    last = token(browser, 0, 699)
+    assert browser.switch_to.active_element == last
+    in_view = "const r = arguments[0].getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth"
+    assert browser.execute_script(in_view, last)
+
+
+def test_the_page_of_rollouts_says_what_it_cannot_know(opened):
+    plain = dataclasses.replace(example_group().completions[0], entropy=None, token_entropy=None)
+    browser = opened(group(plain), rollouts=True, notes=["Made from text: no entropies."])
+    assert browser.find_element("id", "notes").text == "Made from text: no entropies."
+    assert "What would GTPO have changed?" in browser.find_element("id", "changes").text
+    assert not browser.find_element("id", "entropy").is_displayed()
+    assert "completion filtered" not in browser.find_element("id", "legend").text
+    press(browser, "\ue014")
+    assert "entropy not recorded" in details(browser)
+
+
+def test_a_picture_shows_the_tokens(chromium, tmp_path):
+    from PIL import Image
+
+    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
+    page.write_text(render_page(Recorded([example_group()], []), title="a run"), encoding="utf-8")
+    take_picture(page, picture)
+    with Image.open(picture) as image:
+        colours = {colour for _, colour in image.convert("RGB").getcolors()}
+        assert image.width > image.height > 1000
+    assert {(11, 95, 165), (226, 244, 236), (251, 228, 213)} <= colours
+
+
+def test_a_picture_of_long_completions_is_whole_or_refused(chromium, tmp_path, monkeypatch):
+    from PIL import Image
+
+    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
+    words = [f" word{n}" for n in range(400)]
+    rows = [completion(words, (1.0, -1.0)[n % 2], prefix=18, suffix=0) for n in range(8)]
+    page.write_text(render_page(Recorded([group(*rows)], []), title="a run"), encoding="utf-8")
+    take_picture(page, picture)
+    with Image.open(picture) as image:
+        assert image.height > 4800  # more than the first window shows
+        for edge in ((0, image.height - 8), (image.width - 8, 0)):
+            assert len(image.crop((*edge, *image.size)).getcolors()) == 1
+    monkeypatch.setattr(screenshot, "_WINDOWS", ((800, 600),))
+    with pytest.raises(ConfigError, match="too large for a picture"):
+        take_picture(page, picture)
+
+
+def test_in_a_picture_a_long_middle_is_wide_and_fades_out(opened):
+    rows = [completion([f" word{n}" for n in range(size)], 1.0) for size in (600, 12)]
+    browser = opened(group(*rows))
+    browser.get(browser.current_url + "#picture&view=aligned")
+    browser.refresh()
+    long, short = browser.find_elements("css selector", ".middle .box")
+    assert long.value_of_css_property("mask-image").startswith("linear-gradient")
+    assert short.value_of_css_property("mask-image") == "none"
+    assert 300 < long.size["height"] < 400
+    assert long.size["width"] > 700
+
+
+def test_a_page_stays_small_and_one_group_is_always_shown():
+    groups = [group(completion(["x"] * 100, 1.0), step=step) for step in range(1, 41)]
+    assert thin_out(groups, most=1000) == list(range(0, 40, 4))
+    assert thin_out(groups, most=10) == [0]
+    assert thin_out(groups, most=4000) == list(range(40))
+    page = render_page(Recorded(groups, []), title="a run", max_tokens=1000, opened=6)
+    assert "The page shows 11 of 40 groups" in page
+    assert '"opened":2' in page  # groups 0, 4 and the one that was asked for
+    assert "The page shows" not in render_page(Recorded(groups, []), title="a run")

@@ -1,0 +1,118 @@
+"""`gtpo train --use_vllm true`: the options reach TRL's interface to vLLM, with LoRA and without, in either mode.
+
+vLLM is not here: what stands behind the interface says random words. Generation and weight sync are TRL's own.
+"""
+
+import math
+
+import pytest
+import torch
+
+from gtpo import ConfigError, GTPOTrainer
+from gtpo.lab import lab_model_dir
+from gtpo.training.config import vllm
+from gtpo.training.config.plan import make_plan, plan_from
+from gtpo.training.config.recipe import Setting, parse_overrides
+from gtpo.training.dry_run import describe
+from gtpo.training.run_folder import RunFolder
+from gtpo.training.session import make_trainer, train
+from trl import GRPOTrainer
+
+COMMON = "--max_steps 2 --per_device_train_batch_size 8 --gradient_accumulation_steps 2 --max_completion_length 8"
+COLOCATE = "--use_vllm true --vllm_gpu_memory_utilization 0.25 --vllm_max_model_length 512"
+SERVER = "--use_vllm true --vllm_mode server --vllm_server_base_url http://sampler:8000"
+LORA = "--use_peft true --lora_r 4 --lora_target_modules q_proj v_proj"
+
+
+class StandIn:
+    """TRL's VLLMGeneration without vLLM."""
+
+    made: "StandIn"
+
+    def __init__(self, **options):
+        self.options, self.num_syncs = options, 0
+        self.vllm_client = self
+        StandIn.made = self
+
+    def get_server_info(self):
+        return {"model_config": {"logprobs_mode": "processed_logprobs"}}
+
+    def sync_weights(self):
+        self.num_syncs += 1
+
+    def generate(self, prompts, images, num_generations, profiler):
+        lengths = torch.randint(2, 9, (len(prompts),)).tolist()
+        ids = [torch.randint(3, 60, (length,)).tolist() for length in lengths]
+        return prompts, ids, [[[-math.log(60)]] * length for length in lengths], None
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (COLOCATE, {"mode": "colocate", "gpu_memory_utilization": 0.25, "max_model_length": 512, "max_num_seqs": 16}),
+        (f"{COLOCATE} {LORA}", {"mode": "colocate", "tensor_parallel_size": 1}),
+        (f"{COLOCATE} --vllm_enable_sleep_mode true", {"enable_sleep_mode": True}),
+        (f"{COLOCATE} --vllm_importance_sampling_correction false", {"logprobs": 0}),
+        (SERVER, {"mode": "server", "server_base_url": "http://sampler:8000"}),
+        (f"{SERVER} {LORA} --conflict_match prefix --entropy_filter all", {"mode": "server"}),
+    ],
+    ids=["colocate", "colocate, lora", "sleep mode", "no correction", "server", "server, lora, knobs"],
+)
+def test_gtpo_trains_with_vllms_options(options, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", StandIn)
+    command = f"--output_dir {tmp_path} --save_strategy no --max_problems 16 {COMMON} {options}"
+    plan = make_plan(None, parse_overrides(command.split()))
+    trainer = make_trainer(plan, str(lab_model_dir()))
+    trainer.train()
+    made = StandIn.made
+    assert made.options.items() >= expected.items()
+    assert made.num_syncs == 2
+    last = [entry for entry in trainer.state.log_history if "loss" in entry][-1]
+    is_corrected = plan.config.vllm_importance_sampling_correction
+    assert ("sampling/importance_sampling_ratio/mean" in last) == is_corrected
+    assert last["gtpo/entropy_mean"] > 0
+
+
+def test_what_talks_to_vllm_is_the_parents():
+    for name in ("_generate", "_generate_single_turn", "_tokenize_prompts", "_tool_call_loop"):
+        assert getattr(GTPOTrainer, name) is getattr(GRPOTrainer, name)
+
+
+LENGTHS = {
+    "a bound on prompts": ("--max_prompt_tokens 64 --vllm_max_model_length 71", r"max_prompt_tokens \(64\).*make 72"),
+    "prompts as they are": (
+        "--vllm_max_model_length 20",
+        r"the longest prompt of lab \(\d+\) and max_completion_length",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), LENGTHS.values(), ids=LENGTHS.keys())
+def test_what_does_not_fit_into_vllms_context_is_refused_before_anything_is_measured(
+    options, message, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(vllm, "is_vllm_available", lambda: True)
+    command = f"--output_dir {tmp_path} --max_problems 16 {COMMON} --use_vllm true {options}"
+    plan = make_plan(None, parse_overrides(command.split()))
+    monkeypatch.setattr("gtpo.training.session.evaluate", None)
+    for attempt in (lambda: describe(plan), lambda: train(plan, RunFolder(tmp_path))):
+        with pytest.raises(ConfigError, match=message):
+            attempt()
+
+
+def test_a_context_that_just_fits_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(vllm, "is_vllm_available", lambda: True)
+    options = "--use_vllm true --max_prompt_tokens 64 --vllm_max_model_length 72"
+    command = f"--output_dir {tmp_path} --max_problems 16 {COMMON} {options}"
+    assert "16 to train on" in describe(make_plan(None, parse_overrides(command.split())))
+
+
+def test_vllm_switched_off_on_the_command_line_takes_the_recipes_options_with_it(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("rl: {use_vllm: true, vllm_mode: server}")
+    plan = make_plan(recipe, parse_overrides(["--use_vllm", "false"]))
+    assert not plan.config.use_vllm
+    assert plan_from({name: Setting(value, "config.yaml") for name, value in plan.settings.items()})
+    recipe.write_text("rl: {use_vllm: false, vllm_mode: server}")
+    with pytest.raises(ConfigError, match=r"recipe\.yaml, section rl: vllm_mode does nothing without use_vllm: true"):
+        make_plan(recipe, {})

@@ -1,0 +1,62 @@
+"""What GTPOConfig refuses, and what it chooses by hardware."""
+
+import math
+
+import pytest
+import torch
+
+from gtpo import ConfigError, GTPOConfig
+
+REFUSED = {
+    "loss_type": ("sapo", "vespo", "cispo", "luspo", "nonsense"),
+    "scale_rewards": ("group", "batch", True),
+    "multi_objective_aggregation": ("normalize_then_sum",),
+    "off_policy_mask_threshold": (0.5,),
+    "entropy_coef": (0.01,),
+    "use_adaptive_entropy": (True,),
+}
+
+
+@pytest.mark.parametrize(("option", "value"), [(o, v) for o, values in REFUSED.items() for v in values])
+def test_what_does_not_fit_is_refused_with_reason_and_remedy(option, value):
+    with pytest.raises(ConfigError, match=rf"(?s)GTPO does not take .*{option}.*Remedy: "):
+        GTPOConfig("unused", **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("knob", "value"),
+    [
+        ("conflict_edges", "middle"),
+        ("conflict_match", "fuzzy"),
+        ("conflict_positive_weight", -1.0),
+        ("conflict_negative_weight", 2.0),
+        ("entropy_filter", "on"),
+        ("entropy_threshold", -1.0),
+        ("entropy_penalty", -0.1),
+        ("initial_entropy", -1.0),
+        ("initial_entropy", math.inf),
+        ("initial_entropy_prompts", 0),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_types")
+def test_a_wrong_knob_is_refused_by_name_and_value(knob, value):
+    with pytest.raises(ConfigError, match=f"{knob} must be .*got {value!r}"):
+        GTPOConfig("unused", **{knob: value})
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="this machine has an accelerator")
+def test_without_an_accelerator_the_precision_is_fp32():
+    config = GTPOConfig("unused")
+    assert (config.bf16, config.fp16) == (False, False)
+
+
+def test_with_one_that_computes_in_bf16_it_is_bf16_unless_fp16_is_asked_for(monkeypatch):
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
+    monkeypatch.setattr("gtpo.trl.config.is_torch_bf16_gpu_available", lambda: True)
+    monkeypatch.setattr("transformers.TrainingArguments.__post_init__", lambda self: None)
+    monkeypatch.setattr("trl.GRPOConfig.__post_init__", lambda self: None)
+    assert GTPOConfig("unused").bf16 is True
+    assert GTPOConfig("unused", fp16=True).bf16 is False
+    assert GTPOConfig("unused", use_cpu=True).bf16 is False
+    monkeypatch.setattr("gtpo.trl.config.is_torch_bf16_gpu_available", lambda: False)
+    assert GTPOConfig("unused").bf16 is False

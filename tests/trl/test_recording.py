@@ -1,0 +1,80 @@
+"""What a run writes beside its checkpoints can be read back, and a resumed run does not write a step twice."""
+
+import pytest
+
+from gtpo import GTPOConfig, GTPOTrainer
+from tests.reading import read_groups, read_metrics
+from tests.trl.checked import parity_reward, prompts, settings, train
+
+
+def test_metrics_and_groups_are_written_and_read_back(tiny_model, tmp_path):
+    train(tiny_model, **settings(tmp_path, record_groups=2, record_every=2, trainer=GTPOTrainer))
+    metrics = read_metrics(tmp_path)
+    assert [row["step"] for row in metrics] == [1, 2, 3, 4]
+    assert all("gtpo/frac_kept" in row and row["seconds"] >= 0 for row in metrics)
+    groups = read_groups(tmp_path)
+    assert [group.step for group in groups] == [1, 1, 3, 3]
+    for group in groups:
+        assert group.prompt.startswith("say w")
+        assert len(group.completions) == 4
+        assert sum(c.advantage for c in group.completions) == pytest.approx(0, abs=1e-5)
+        for c in group.completions:
+            delta = 1.0 if c.kept else 0.0
+            assert c.token_advantage == pytest.approx([delta * c.push * w for w in c.token_weight], abs=1e-6)
+            assert len(c.token_ids) == len(c.pieces) == len(c.token_weight) == len(c.token_entropy)
+            assert c.entropy == pytest.approx(sum(c.token_entropy) / len(c.token_entropy), abs=1e-3)
+            assert c.push == pytest.approx(c.advantage - 0.1 * c.entropy, abs=1e-5)
+            assert c.rewards == {"parity_reward": float(sum(c.token_ids) % 2)}
+
+
+def test_steps_after_the_last_log_are_not_lost(tiny_model, tmp_path):
+    train(tiny_model, **settings(tmp_path, max_steps=5, logging_steps=3, trainer=GTPOTrainer))
+    metrics = read_metrics(tmp_path)
+    assert [row["step"] for row in metrics] == [3, 5]
+    assert "gtpo/frac_kept" in metrics[1]
+    assert not any(name.startswith("train_") for name in metrics[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"steps_per_generation": 3, "per_device_train_batch_size": 4}, [1, 4, 7]),  # for the steps 1, 5 and 9
+        ({"gradient_accumulation_steps": 2, "steps_per_generation": 1, "max_steps": 5}, [1, 5]),
+    ],
+    ids=["a generation for three steps", "two generations a step"],
+)
+def test_a_due_step_is_recorded_once_whatever_the_generation_covers(options, steps, tiny_model, tmp_path):
+    options = {"max_steps": 12, "record_every": 4, "num_generations": 4, **options, "trainer": GTPOTrainer}
+    train(tiny_model, **settings(tmp_path, **options))
+    assert [group.step for group in read_groups(tmp_path)] == steps
+
+
+def test_evaluating_before_training_works(tiny_model, tmp_path):
+    trainer = GTPOTrainer(
+        tiny_model, parity_reward, GTPOConfig(**settings(tmp_path, per_device_eval_batch_size=4)), prompts(),
+        eval_dataset=prompts(4),
+    )  # fmt: skip
+    assert "eval_gtpo/frac_kept" in trainer.evaluate()
+    trainer.train()
+    assert [row["step"] for row in read_metrics(tmp_path) if "loss" in row] == [1, 2, 3, 4]
+
+
+def test_a_second_run_in_the_same_folder_sets_the_first_ones_records_aside(tiny_model, tmp_path):
+    for _ in range(2):
+        train(tiny_model, **settings(tmp_path, max_steps=2, trainer=GTPOTrainer))
+    assert [row["step"] for row in read_metrics(tmp_path)] == [1, 2]
+    assert [row["step"] for row in read_metrics(tmp_path / "metrics.earlier-1.jsonl")] == [1, 2]
+
+
+def test_recording_can_be_turned_off(tiny_model, tmp_path):
+    train(tiny_model, **settings(tmp_path, record_groups=0, trainer=GTPOTrainer))
+    assert not (tmp_path / "groups.jsonl").exists()
+
+
+def test_a_resumed_run_cuts_its_records_back_to_the_checkpoint(tiny_model, tmp_path):
+    options = settings(tmp_path, save_strategy="steps", save_steps=2, record_every=1, trainer=GTPOTrainer)
+    train(tiny_model, **{**options, "max_steps": 3})
+    (tmp_path / "metrics.jsonl").open("a").write('{"step": 4, "lo')  # killed while writing
+    train(tiny_model, **options, resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert [row["step"] for row in read_metrics(tmp_path)] == [1, 2, 3, 4]
+    assert [group.step for group in read_groups(tmp_path)] == [1, 2, 3, 4]

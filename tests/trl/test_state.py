@@ -1,0 +1,94 @@
+"""The initial entropy is measured once in the life of a policy."""
+
+import json
+
+import pytest
+import torch
+
+from gtpo import ConfigError, GTPOTrainer
+from tests.trl.checked import last_log, parity_reward, prompts, settings, train
+from trl import GRPOConfig, GRPOTrainer
+
+
+def measured(trainer):
+    return next(c for c in trainer.callback_handler.callbacks if hasattr(c, "initial_entropy")).initial_entropy
+
+
+def options(tmp_path, **overrides):
+    saving = {"save_strategy": "steps", "save_steps": 2, "initial_entropy": None, "trainer": GTPOTrainer}
+    return settings(tmp_path, **{**saving, **overrides})
+
+
+def test_it_is_a_running_mean_over_prompts_and_then_frozen(tiny_model, tmp_path):
+    entropies = []
+
+    class Watched(GTPOTrainer):
+        def _log_shaping(self, shaped, more):
+            entropies.append(shaped.entropy)
+            super()._log_shaping(shaped, more)
+
+    trainer = train(tiny_model, **options(tmp_path, trainer=Watched, initial_entropy_prompts=3))
+    used = [entry["gtpo/initial_entropy"] for entry in trainer.state.log_history if "loss" in entry]
+    after_one, after_two = entropies[0].mean().item(), torch.cat(entropies[:2]).mean().item()
+    assert used == pytest.approx([after_one, after_two, after_two, after_two], rel=1e-5)
+    assert after_one != pytest.approx(after_two, rel=1e-4)
+
+
+@pytest.mark.parametrize("restore_callbacks", [False, True])
+@pytest.mark.parametrize("prompts_needed", [2, 32])
+def test_a_resumed_run_goes_on_with_it(prompts_needed, restore_callbacks, tiny_model, tmp_path):
+    knobs = {"initial_entropy_prompts": prompts_needed, "restore_callback_states_from_checkpoint": restore_callbacks}
+    first = train(tiny_model, **options(tmp_path, max_steps=2, **knobs))
+    before = measured(first)
+    resumed = train(tiny_model, **options(tmp_path, resume_from_checkpoint=True, **knobs))
+    assert resumed.state.global_step == 4
+    if prompts_needed == 2:
+        assert measured(resumed).value == before.value
+        assert last_log(resumed)["gtpo/initial_entropy"] == before.value
+    else:
+        assert measured(resumed).num_prompts == 8  # 2 a step: the 4 of the checkpoint were not forgotten
+    saved = json.loads((tmp_path / "checkpoint-4/trainer_state.json").read_text())["stateful_callbacks"]
+    assert saved["InitialEntropyCallback"]["args"]["total_entropy"] == measured(resumed).total_entropy
+
+
+@pytest.mark.parametrize("restore_callbacks", [False, True])
+def test_a_value_given_on_resume_counts_for_more_than_the_measured_one(restore_callbacks, tiny_model, tmp_path):
+    knobs = {"restore_callback_states_from_checkpoint": restore_callbacks}
+    train(tiny_model, **options(tmp_path, max_steps=2, **knobs))
+    resumed = train(tiny_model, **options(tmp_path, resume_from_checkpoint=True, initial_entropy=0.4, **knobs))
+    assert last_log(resumed)["gtpo/initial_entropy"] == 0.4
+
+
+@pytest.mark.parametrize("restore_callbacks", [False, True])
+def test_what_an_older_version_wrote_beside_it_is_no_hindrance(restore_callbacks, tiny_model, tmp_path):
+    knobs = {"initial_entropy_prompts": 2, "restore_callback_states_from_checkpoint": restore_callbacks}
+    first = train(tiny_model, **options(tmp_path, max_steps=2, **knobs))
+    path = tmp_path / "checkpoint-2/trainer_state.json"
+    state = json.loads(path.read_text())
+    state["stateful_callbacks"]["InitialEntropyCallback"]["args"]["is_needed"] = True
+    path.write_text(json.dumps(state))
+    (tmp_path / "checkpoint-2/complete").unlink()  # it knows the size of every file; older versions had none
+    resumed = train(tiny_model, **options(tmp_path, resume_from_checkpoint=str(path.parent), **knobs))
+    assert measured(resumed).value == measured(first).value
+
+
+def write_grpo_checkpoint(tiny_model, tmp_path):
+    theirs = settings(tmp_path, save_strategy="steps", save_steps=2, max_steps=2)
+    for ours in ("entropy_threshold", "initial_entropy"):
+        theirs.pop(ours)
+    GRPOTrainer(tiny_model, parity_reward, GRPOConfig(bf16=False, **theirs), prompts()).train()
+    return str(tmp_path / "checkpoint-2")
+
+
+def test_a_checkpoint_of_grpo_does_not_pass_for_the_initial_policy(tiny_model, tmp_path):
+    checkpoint = write_grpo_checkpoint(tiny_model, tmp_path)
+    with pytest.raises(ConfigError, match="checkpoint at step 2 does not have it"):
+        train(tiny_model, **options(tmp_path, resume_from_checkpoint=checkpoint))
+    told = train(tiny_model, **options(tmp_path, resume_from_checkpoint=checkpoint, initial_entropy=0.4))
+    assert last_log(told)["gtpo/initial_entropy"] == 0.4
+
+
+def test_filters_that_do_not_need_it_resume_from_anywhere(tiny_model, tmp_path):
+    checkpoint = write_grpo_checkpoint(tiny_model, tmp_path)
+    resumed = train(tiny_model, **options(tmp_path, resume_from_checkpoint=checkpoint, entropy_filter="all"))
+    assert resumed.state.global_step == 4

@@ -1,0 +1,257 @@
+"""What GTPOTrainer works with. CheckedTrainer compares every advantage with the paper's loops while it trains."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import Dataset, IterableDataset
+from peft import LoraConfig
+
+from gtpo import ConfigError, DataError, GTPOConfig, GTPOTrainer
+from tests.tiny import tiny_model as build_tiny_model
+from tests.tiny import tiny_tokenizer
+from tests.trl.checked import CheckedTrainer, last_log, parity_reward, prompts, settings, train
+from trl import GRPOConfig
+
+LORA = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], lora_dropout=0.0)
+
+WORKS_WITH = {
+    "the defaults": {},
+    "every knob turned": {
+        "conflict_edges": "prefix",
+        "conflict_match": "prefix",
+        "conflict_positive_weight": 1.0,
+        "conflict_negative_weight": 0.5,
+        "entropy_filter": "negative",
+        "entropy_penalty": 0.7,
+        "entropy_penalty_center": True,
+    },
+    "lora": {"peft_config": LORA},
+    "gradient accumulation": {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4},
+    "gradient checkpointing": {"gradient_checkpointing": True},
+    "reentrant gradient checkpointing": {
+        "gradient_checkpointing": True,
+        "gradient_checkpointing_kwargs": {"use_reentrant": True},
+    },
+    "several iterations on one batch": {"num_iterations": 2},
+    "more steps per generation than accumulation": {"steps_per_generation": 2, "per_device_train_batch_size": 4},
+    "another sampling temperature": {"temperature": 0.7, "entropy_threshold": 1.2},
+    "generation kwargs": {"generation_kwargs": {"min_new_tokens": 3}},
+    "a kl term": {"beta": 0.1},
+    "a kl term on lora": {"beta": 0.1, "peft_config": LORA},
+    "a kl term on lora with an old-logps pass": {"beta": 0.1, "peft_config": LORA, "num_iterations": 2},
+    "sequence-level importance ratios": {"importance_sampling_level": "sequence", "num_iterations": 2},
+    "two-sided clipping": {"delta": 4.0, "num_iterations": 2},
+    "the high-entropy quantile": {"top_entropy_quantile": 0.5},
+    "dapo's normalisation": {"loss_type": "dapo"},
+    "dr_grpo's normalisation": {"loss_type": "dr_grpo"},
+    "bnpo's normalisation": {"loss_type": "bnpo"},
+    "padding to a multiple": {"pad_to_multiple_of": 4},
+    "a dropout-free policy": {"disable_dropout": True},
+}
+
+
+@pytest.mark.parametrize("options", WORKS_WITH.values(), ids=WORKS_WITH.keys())
+def test_advantages_are_the_papers_with(options, tiny_model, tmp_path):
+    trainer = train(tiny_model, **settings(tmp_path, **options))
+    assert trainer.checks >= 2
+    assert trainer.seen["filtered"] > 0
+    assert trainer.seen["kept"] > 0
+    assert trainer.seen["conflict"] > 0 or options.get("conflict_edges") == "none"
+    assert math.isfinite(last_log(trainer)["loss"])
+
+
+@pytest.mark.parametrize(
+    ("options", "per_batch"),
+    [
+        ({}, 1),
+        ({"num_iterations": 2}, 1),
+        ({"steps_per_generation": 2, "per_device_train_batch_size": 4}, 1),
+        ({"beta": 0.1}, 1),
+        ({"beta": 0.1, "num_iterations": 2, "peft_config": LORA}, 2),  # and the reference, with the adapters off
+    ],
+)
+def test_entropies_cost_one_pass_and_none_where_trl_makes_one(options, per_batch, tiny_model, tmp_path):
+    trainer = train(tiny_model, **settings(tmp_path, **options))
+    assert trainer.passes == per_batch * trainer.checks
+
+
+def test_entropies_come_from_the_pass_that_corrects_for_vllm(tiny_model, tmp_path):
+    """vLLM itself is not here; everything TRL does with its log-probs is."""
+
+    class Corrected(CheckedTrainer):
+        def train(self, *args, **kwargs):
+            self.use_vllm, self._last_loaded_step = True, -1
+            self.vllm_generation = type("Stub", (), {"sync_weights": lambda self: None})()
+            return super().train(*args, **kwargs)
+
+    def sampled_elsewhere(prompts, trainer):
+        torch.manual_seed(trainer.state.global_step)
+        completions = [[20, *torch.randint(20, 24, (4,)).tolist(), 1] for _ in prompts]
+        logprobs = [[-1.0] * len(ids) for ids in completions]
+        return {"prompt_ids": [[5, 6]] * len(prompts), "completion_ids": completions, "logprobs": logprobs}
+
+    trainer = train(tiny_model, trainer=Corrected, rollout_func=sampled_elsewhere, **settings(tmp_path))
+    assert trainer.checks == 4
+    assert trainer.passes == trainer.checks
+    assert "sampling/importance_sampling_ratio/mean" in last_log(trainer)
+
+
+def test_an_infinite_reward_is_named(tiny_model, tmp_path):
+    def generous_reward(completions, **columns):
+        return [1.0, float("inf"), *([0.0] * (len(completions) - 2))]
+
+    with pytest.raises(DataError, match=r"generous_reward returned inf, or .* for completion 1 of the batch"):
+        train(tiny_model, generous_reward, **settings(tmp_path))
+
+
+def test_vision_language_models_are_refused(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "trl.trainer.grpo_trainer.GRPOTrainer.__init__", lambda self, *a, **k: setattr(self, "_is_vlm", True)
+    )
+    with pytest.raises(ConfigError, match="does not take vision-language models"):
+        GTPOTrainer(tiny_model, parity_reward, GTPOConfig(**settings(tmp_path)), prompts())
+
+
+def test_truncated_completions_that_are_masked_neither_move_nor_count(tiny_model, tmp_path):
+    trainer = train(tiny_model, **settings(tmp_path, mask_truncated_completions=True, top_k=8))
+    assert trainer.seen["invalid"] > 0
+    assert trainer.seen["kept"] > trainer.seen["invalid"]
+
+
+def test_a_first_batch_without_a_single_countable_completion_is_survived(tiny_model, tmp_path):
+    def all_cut_off(prompts, trainer):
+        return {"prompt_ids": [[5]] * len(prompts), "completion_ids": [[20, 21]] * len(prompts), "logprobs": None}
+
+    options = settings(tmp_path, mask_truncated_completions=True, initial_entropy=None, rollout_func=all_cut_off)
+    trainer = train(tiny_model, trainer=GTPOTrainer, **options)
+    assert last_log(trainer)["gtpo/frac_kept"] == 0.0
+    assert last_log(trainer)["loss"] == 0.0
+
+
+def test_unscorable_completions_are_invalid_rows(tiny_model, tmp_path):
+    def sometimes_none(completion_ids, **kwargs):
+        return [None if sum(ids) % 3 == 0 else float(sum(ids) % 2) for ids in completion_ids]
+
+    trainer = train(tiny_model, sometimes_none, **settings(tmp_path, entropy_penalty_center=True))
+    assert trainer.seen["invalid"] > 0
+
+
+def test_several_weighted_reward_functions(tiny_model, tmp_path):
+    def short(completion_ids, **kwargs):
+        return [None if len(ids) > 5 else 1.0 / len(ids) for ids in completion_ids]
+
+    trainer = train(tiny_model, [parity_reward, short], **settings(tmp_path, reward_weights=[1.0, 3.0]))
+    assert trainer.checks == 4
+
+
+def test_tool_output_is_aligned_but_not_trained(tiny_model, tmp_path):
+    def with_tool_output(prompts, trainer):
+        torch.manual_seed(len(prompts))
+        completions = [[5, 6, *torch.randint(3, 60, (2,)).tolist(), 9, 1] for _ in prompts]
+        return {
+            "prompt_ids": [[20, 21]] * len(prompts),
+            "completion_ids": completions,
+            "logprobs": None,
+            "env_mask": [[1, 0, 1, 1, 0, 1]] * len(prompts),
+        }
+
+    trainer = train(tiny_model, **settings(tmp_path, rollout_func=with_tool_output))
+    assert trainer.seen["untrained"] > 0
+    assert trainer.seen["conflict"] > 0
+
+
+def test_evaluation_with_another_number_of_generations(tiny_model, tmp_path):
+    options = settings(
+        tmp_path, eval_strategy="steps", eval_steps=1, num_generations_eval=2, per_device_eval_batch_size=4,
+        eval_on_start=True, eval_dataset=prompts(4),
+    )  # fmt: skip
+    trainer = train(tiny_model, **options)
+    evaluated = [entry for entry in trainer.state.log_history if "eval_gtpo/frac_kept" in entry]
+    assert len(evaluated) == 5
+    assert any(0 < entry["eval_gtpo/frac_kept"] < 1 for entry in evaluated)
+
+
+def test_an_evaluation_does_not_measure_the_initial_entropy(tiny_model, tmp_path):
+    options = settings(
+        tmp_path, initial_entropy=None, max_steps=1, eval_strategy="steps", eval_steps=1, eval_on_start=True,
+        eval_dataset=prompts(4), per_device_eval_batch_size=4,
+    )  # fmt: skip
+    trainer = train(tiny_model, trainer=GTPOTrainer, **options)
+    measured = next(c for c in trainer.callback_handler.callbacks if hasattr(c, "initial_entropy")).initial_entropy
+    assert measured.num_prompts == 2  # of the one training batch
+
+
+def test_conversational_prompts(tiny_model, tmp_path):
+    chat = Dataset.from_dict({"prompt": [[{"role": "user", "content": f"say w{i}"}] for i in range(16)]})
+    assert train(tiny_model, dataset=chat, **settings(tmp_path)).checks == 4
+
+
+def test_an_iterable_dataset(tiny_model, tmp_path):
+    stream = IterableDataset.from_generator(lambda: ({"prompt": f"say w{i} :"} for i in range(16)))
+    assert train(tiny_model, dataset=stream, **settings(tmp_path)).checks == 4
+
+
+def test_a_model_given_as_an_object_and_a_custom_tokenizer(tmp_path):
+    trainer = train(build_tiny_model(), processing_class=tiny_tokenizer(), **settings(tmp_path))
+    assert trainer.checks == 4
+
+
+def test_dropout_in_our_own_pass_leaves_the_random_state_alone(tiny_model, tmp_path):
+    class Watched(GTPOTrainer):
+        states: list = []  # noqa: RUF012
+
+        def _token_entropy(self, batch):
+            before = torch.get_rng_state()
+            entropy = super()._token_entropy(batch)
+            self.states.append(before.equal(torch.get_rng_state()))
+            return entropy
+
+    dropped = LoraConfig(r=4, target_modules=["q_proj"], lora_dropout=0.5)
+    train(tiny_model, trainer=Watched, **settings(tmp_path, peft_config=dropped))
+    assert Watched.states == [True] * 4
+
+
+def test_args_are_optional(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trainer = GTPOTrainer(tiny_model, parity_reward, train_dataset=prompts())
+    assert trainer.args.loss_type == "grpo"
+    assert trainer.args.output_dir == f"{Path(tiny_model).name}-GTPO"
+
+
+def test_a_grpo_config_is_refused(tiny_model, tmp_path):
+    with pytest.raises(ConfigError, match="takes a GTPOConfig as args, got GRPOConfig"):
+        GTPOTrainer(tiny_model, parity_reward, GRPOConfig(str(tmp_path), bf16=False), prompts())
+
+
+def test_the_model_card_says_gtpo_and_cites_the_paper(tiny_model, tmp_path):
+    train(tiny_model, **settings(tmp_path, save_strategy="steps", save_steps=1, max_steps=1))
+    card = (tmp_path / "README.md").read_text()
+    assert "trained with GTPO" in card
+    assert "2508.03772" in card
+    assert "DeepSeekMath" not in card
+
+
+def test_every_promised_number_is_logged(tiny_model, tmp_path):
+    logged = last_log(train(tiny_model, **settings(tmp_path)))
+    assert {name for name in logged if name.startswith("gtpo/")} == {
+        "gtpo/entropy_mean", "gtpo/entropy_max", "gtpo/initial_entropy", "gtpo/frac_kept", "gtpo/fully_filtered",
+        "gtpo/frac_conflict", "gtpo/frac_conflict_prefix", "gtpo/frac_conflict_suffix", "gtpo/num_tokens_skipped",
+        "gtpo/num_tokens_amplified", "gtpo/frac_push_removed", "gtpo/frac_push_added", "gtpo/frac_tied_groups",
+        "gtpo/frac_distinct", "gtpo/seconds_sampling", "gtpo/seconds_shaping",
+    }  # fmt: skip
+
+
+def test_checked_trainer_would_notice(tiny_model, tmp_path, monkeypatch):
+    """The comparison that the tests above rest on does fail on wrong advantages."""
+    monkeypatch.setattr("gtpo.core.shaping.conflict_runs", lambda ids, mask, *_, **__: (mask.bool(), mask.bool()))
+    with pytest.raises(AssertionError):
+        train(tiny_model, trainer=CheckedTrainer, **settings(tmp_path))
+
+
+def test_config_defaults_are_the_papers():
+    config = GTPOConfig("unused")
+    assert (config.loss_type, config.scale_rewards, config.beta) == ("grpo", "none", 0.0)
+    assert (config.conflict_positive_weight, config.conflict_negative_weight) == (2.0, 0.0)
+    assert (config.entropy_penalty, config.entropy_threshold) == (0.1, math.log(2))

@@ -1,0 +1,142 @@
+"""The callback sees a run break, says so once, stops it if told to, and keeps what was sound."""
+
+from math import nan
+from types import SimpleNamespace
+
+import pytest
+from safetensors.torch import load_file
+from transformers import TrainerControl, TrainerState
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from gtpo import GTPOConfig, GTPOTrainer
+from gtpo.errors import ConfigError
+from gtpo.trl.watch import HealthCallback, watch_health
+from tests.reading import read_metrics
+from tests.trl.checked import parity_reward, prompts, settings
+
+
+def trainer(kind, config, model, folder, **options):
+    merged = {**settings(folder), "max_steps": 8, **options}
+    if config is GRPOConfig:
+        for name in ("entropy_threshold", "initial_entropy"):
+            merged.pop(name, None)
+    arguments = config(**{"bf16": False, "use_cpu": True, **merged})
+    return kind(model=model, reward_funcs=parity_reward, args=arguments, train_dataset=prompts())
+
+
+@pytest.mark.parametrize(("kind", "config"), [(GRPOTrainer, GRPOConfig), (GTPOTrainer, GTPOConfig)])
+def test_a_run_whose_gradient_breaks_is_stopped_before_it_samples_again(tiny_model, tmp_path, caplog, kind, config):
+    run = trainer(kind, config, tiny_model, tmp_path, save_strategy="steps", save_steps=1, save_total_limit=1)
+    run.model.lm_head.weight.register_hook(lambda gradient: gradient * (nan if run.state.global_step == 3 else 1))
+    callback = watch_health(run, on_collapse="stop")
+    run.train()
+    assert run.state.global_step == 4
+    assert callback.verdict.level == 2
+    assert "not a finite number" in callback.verdict.reason
+    assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
+    assert callback.kept == (0, 3)
+    weights = load_file(tmp_path / "last-healthy" / "model.safetensors")
+    assert all(tensor.isfinite().all() for tensor in weights.values())
+    assert "last-healthy is the checkpoint of step 3" in caplog.text
+
+
+def test_a_sound_run_gets_a_verdict_at_every_log_and_goes_on(tiny_model, tmp_path):
+    run = trainer(GTPOTrainer, GTPOConfig, tiny_model, tmp_path, learning_rate=1e-5, entropy_filter="off")
+    watch_health(run, on_collapse="stop")
+    run.train()
+    assert [row["health/level"] for row in read_metrics(tmp_path)] == [0.0] * 8
+    assert [row["health/level"] for row in run.state.log_history if "loss" in row] == [0.0] * 8
+
+
+class Loop:
+    """A trainer's loop without the trainer: logs and saves go to a callback as transformers sends them."""
+
+    def __init__(self, callback, folder, **arguments):
+        self.callback, self.folder = callback, folder
+        self.arguments = SimpleNamespace(output_dir=str(folder), **arguments)
+        self.state, self.control = TrainerState(), TrainerControl()
+        callback.on_train_begin(self.arguments, self.state, self.control)
+
+    def log(self, **values):
+        self.state.global_step += 1
+        self.state.log_history.append({**values, "step": self.state.global_step})
+        self.callback.on_log(self.arguments, self.state, self.control, logs=values)
+        return values
+
+    def save(self):
+        checkpoint = self.folder / f"checkpoint-{self.state.global_step}"
+        checkpoint.mkdir()
+        (checkpoint / "weights").write_text(str(self.state.global_step))
+        self.state.save_to_json(str(checkpoint / "trainer_state.json"))
+        self.callback.on_save(self.arguments, self.state, self.control)
+        return checkpoint
+
+
+def test_the_last_healthy_checkpoint_outlives_the_rotation(tmp_path, caplog):
+    loop = Loop(HealthCallback("stop"), tmp_path)
+    for step in range(20):
+        loop.log(format=0.9 if step < 10 else 0.0)
+        checkpoint = loop.save()
+        (checkpoint / "weights").unlink()  # as save_total_limit would
+        if loop.control.should_training_stop:
+            break
+    assert loop.control.should_training_stop
+    assert loop.callback.kept == (0, 10)
+    assert (tmp_path / "last-healthy" / "weights").read_text() == "10"
+    assert "last-healthy is the checkpoint of step 10" in caplog.text
+    assert not (tmp_path / "last-healthy.partial").exists()
+
+
+def test_each_kind_is_told_once_and_warning_does_not_stop(tmp_path, caplog):
+    loop = Loop(HealthCallback("warn"), tmp_path)
+    levels = [loop.log(format=0.9 if step < 10 else 0.0)["health/level"] for step in range(30)]
+    assert levels[:10] == [0.0] * 10
+    assert levels[-1] == 2.0
+    assert not loop.control.should_training_stop
+    assert len([record for record in caplog.records if "format fell" in record.message]) == 2  # warning, collapsing
+    assert "What to try: Halve the learning rate" in caplog.text
+
+
+def test_a_resumed_run_remembers_the_best_it_was(tmp_path, caplog):
+    before = Loop(HealthCallback(), tmp_path)
+    for _ in range(10):
+        before.log(format=0.9)
+    after = Loop(HealthCallback(), tmp_path)
+    after.state.log_history = before.state.log_history
+    after.callback.on_train_begin(after.arguments, after.state, after.control)
+    assert [after.log(format=0.1)["health/level"] for _ in range(5)][-1] == 2.0
+
+
+def test_a_resumed_run_keeps_the_healthy_checkpoint_it_had(tmp_path, caplog):
+    before = Loop(HealthCallback(), tmp_path)
+    for _ in range(10):
+        before.log(format=0.9)
+    before.save()
+    after = Loop(HealthCallback("stop"), tmp_path)
+    after.state.log_history, after.state.global_step = before.state.log_history, 10
+    after.callback.on_train_begin(after.arguments, after.state, after.control)
+    assert after.callback.kept == (0, 10)
+    for _ in range(4):
+        after.log(format=0.7)
+    assert after.callback.verdict.level == 1
+    after.save()
+    assert (tmp_path / "last-healthy" / "weights").read_text() == "10"
+
+
+def test_evaluation_rows_are_not_judged(tmp_path):
+    loop = Loop(HealthCallback(), tmp_path)
+    assert "health/level" not in loop.log(eval_loss=float("nan"))
+    assert "health/level" not in loop.log(train_runtime=3.0)
+
+
+def test_the_threshold_is_that_of_the_run(tmp_path):
+    loop = Loop(HealthCallback(), tmp_path, entropy_threshold=2.0)
+    levels = [loop.log(entropy=0.5 + 0.05 * step)["health/level"] for step in range(40)]
+    assert levels[12] == 0.0  # 1.1 nats, above ln 2
+    assert levels[-1] == 1.0  # 2.45 nats
+
+
+def test_another_word_for_on_collapse_is_refused():
+    with pytest.raises(ConfigError, match="on_collapse must be one of 'warn', 'stop'"):
+        HealthCallback("halt")

@@ -1,0 +1,118 @@
+"""Knobs are read by their names, and what GTPO cannot honour is refused with a way out. Needs no verl."""
+
+import math
+
+import pytest
+
+from gtpo import ConfigError, GTPOConfig, ShapingConfig
+from gtpo.verl.config import DEFAULTS, read_settings
+
+
+def options(**changes):
+    """What matters of verl's configuration, as the documented command sets it; dotted names with __ for the dot."""
+    config = {
+        "algorithm": {"adv_estimator": "gtpo", "norm_adv_by_std_in_grpo": False, "use_kl_in_reward": False},
+        "actor_rollout_ref": {
+            "actor": {
+                "loss_agg_mode": "seq-mean-token-mean",
+                "entropy_coeff": 0,
+                "policy_loss": {"loss_mode": "vanilla"},
+            },
+            "rollout": {"n": 4, "multi_turn": {"enable": False}},
+        },
+        "critic": {"enable": None},
+        "distillation": {"enabled": False},
+    }
+    for name, value in changes.items():
+        *path, last = name.split("__")
+        place = config
+        for key in path:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return config
+
+
+def test_without_knobs_the_defaults_are_the_papers():
+    settings = read_settings(options())
+    assert settings.shaping == ShapingConfig()
+    assert (settings.initial_entropy, settings.initial_entropy_prompts) == (None, 32)
+
+
+def test_every_knob_of_the_trl_host_is_a_knob_here_with_the_same_default():
+    theirs = GTPOConfig("unused")
+    assert {name: getattr(theirs, name) for name in DEFAULTS} == DEFAULTS
+
+
+def test_every_knob_arrives():
+    knobs = {
+        "conflict_edges": "suffix",
+        "conflict_match": "prefix",
+        "conflict_positive_weight": 1,
+        "conflict_negative_weight": 0.5,
+        "entropy_filter": "negative",
+        "entropy_threshold": 0.7,
+        "entropy_penalty": 0,
+        "entropy_penalty_center": True,
+        "initial_entropy": 0.3,
+        "initial_entropy_prompts": 8,
+    }
+    assert knobs.keys() == DEFAULTS.keys()
+    settings = read_settings(options(algorithm__gtpo=knobs))
+    assert settings.shaping == ShapingConfig("suffix", "prefix", 1.0, 0.5, "negative", 0.7, 0.0, True)
+    assert (settings.initial_entropy, settings.initial_entropy_prompts) == (0.3, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("entropy_penalty", "high"),
+        ("entropy_penalty", -0.1),
+        ("entropy_penalty", True),
+        ("entropy_threshold", None),
+        ("entropy_filter", False),  # YAML's reading of a bare `off`
+        ("entropy_filter", "some"),
+        ("entropy_penalty_center", 1),
+        ("conflict_negative_weight", 2.0),
+        ("initial_entropy", math.inf),
+        ("initial_entropy", "low"),
+        ("initial_entropy_prompts", 0),
+        ("initial_entropy_prompts", 1.5),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(name, value, unchecked_types):
+    with pytest.raises(ConfigError, match=name):
+        read_settings(options(algorithm__gtpo={name: value}))
+
+
+def test_an_unknown_knob_is_refused_with_the_known_ones():
+    with pytest.raises(ConfigError, match=r"no knob 'gamma'.*conflict_edges, .*initial_entropy_prompts"):
+        read_settings(options(algorithm__gtpo={"gamma": 0.1}))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"algorithm__adv_estimator": "grpo"}, "algorithm.adv_estimator='grpo'"),
+        ({"algorithm__rollout_correction__bypass_mode": True}, "bypass_mode=True"),
+        ({"actor_rollout_ref__rollout__multi_turn__enable": True}, "multi_turn.enable=True"),
+        ({"algorithm__use_kl_in_reward": True}, "use_kl_in_reward=True"),
+        ({"algorithm__norm_adv_by_std_in_grpo": True}, "norm_adv_by_std_in_grpo=True"),
+        ({"actor_rollout_ref__actor__loss_agg_mode": "token-mean"}, "loss_agg_mode='token-mean'"),
+        ({"actor_rollout_ref__actor__policy_loss__loss_mode": "gspo"}, "loss_mode='gspo'"),
+        ({"actor_rollout_ref__actor__entropy_coeff": 0.01}, "entropy_coeff=0.01"),
+        ({"actor_rollout_ref__rollout__n": 1}, "rollout.n=1"),
+        ({"critic__enable": True}, "critic.enable=True"),
+        ({"distillation__enabled": True}, "distillation.enabled=True"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_does_not_fit_is_refused_with_reason_and_remedy(change, named):
+    with pytest.raises(ConfigError) as caught:
+        read_settings(options(**change))
+    assert named in str(caught.value)
+    assert "Remedy: " in str(caught.value)
+
+
+def test_the_decoupled_rollout_correction_is_taken():
+    corrected = options(algorithm__rollout_correction={"bypass_mode": False, "rollout_is": "token"})
+    assert read_settings(corrected) == read_settings(options())
