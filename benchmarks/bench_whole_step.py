@@ -142,6 +142,7 @@ class Bench:
             torch.cuda.reset_peak_memory_stats()
         error = None
         logs: list[dict[str, Any]] = []
+        trainer: Any = None
         with tempfile.TemporaryDirectory() as folder:
             try:
                 trainer = make_trainer(self.options, job, folder)
@@ -150,6 +151,9 @@ class Bench:
             except torch.OutOfMemoryError as out_of_memory:
                 error = str(out_of_memory)[:200]
                 self.clock.steps.clear()
+            if trainer is not None:
+                trainer.accelerator.free_memory()
+                trainer.model = trainer.model_wrapped = trainer.optimizer = trainer.vllm_generation = None
             trainer = None
         gc.collect()
         peak = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else 0.0
