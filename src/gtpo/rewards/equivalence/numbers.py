@@ -72,8 +72,10 @@ def expand_number_words(text: str, *, k_is_letter: bool = False) -> str:
 
     With `k_is_letter`, k is a variable: the gold answer contains one.
 
-    >>> expand_number_words("$1.5 million"), expand_number_words("2 dozen eggs"), expand_number_words("70k"), expand_number_words("70k", k_is_letter=True)
-    ('$1500000', '24 eggs', '70000', '70k')
+    >>> [expand_number_words(text) for text in ("$1.5 million", "2 dozen eggs", "70k")]
+    ['$1500000', '24 eggs', '70000']
+    >>> expand_number_words("70k", k_is_letter=True)
+    '70k'
     """
     match = _MULTIPLIED.fullmatch(text)
     number = parse_number(match["number"]) if match else None

@@ -8,9 +8,9 @@ intervals, sets, unions and matrices are compared member by member, and numbers 
 import re
 from collections.abc import Callable
 
-from gtpo.rewards.equivalence.numbers import parse_number, same_number, expand_number_words
 from gtpo.rewards.equivalence.normalise import compact, normalise
-from gtpo.rewards.equivalence.structure import Parts, without_brackets, has_relation, split_top_level, take_apart
+from gtpo.rewards.equivalence.numbers import expand_number_words, parse_number, same_number
+from gtpo.rewards.equivalence.structure import Parts, has_relation, split_top_level, take_apart, without_brackets
 from gtpo.rewards.equivalence.symbolic import same_expression
 from gtpo.rewards.equivalence.units import split_unit
 

@@ -1,6 +1,6 @@
 r"""Expressions, equations and inequalities, parsed by latex2sympy and compared by math-verify.
 
-math-verify's own `parse` is not used: it searches prose for something that parses, and takes A for a and i for a letter.
+math-verify's own `parse` is not used: it searches prose for something that parses, and takes A for a, i for a letter.
 """
 
 import re
@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from gtpo.rewards.equivalence.numbers import parse_number
 from gtpo.rewards.equivalence.normalise import compact
+from gtpo.rewards.equivalence.numbers import parse_number
 
 # What latex2sympy parses as something that nobody meant: numbers in a row, two points in one number, prose, ratios,
 # and the names of angles and segments.
@@ -64,7 +64,7 @@ def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
 
 
 def _differ_somewhere(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool:
-    """Whether the values differ at one point. If so, the expressions need not be simplified, which takes far longer."""
+    """Whether the values differ at one point. If they do, nothing needs to be simplified, which takes far longer."""
     from sympy import Rational
 
     ordered = sorted(symbols, key=lambda symbol: symbol.name)

@@ -5,8 +5,8 @@ A percent sign is a unit too: the gold answer alone sets the scale of the number
 
 import re
 
-from gtpo.rewards.equivalence.numbers import parse_number
 from gtpo.rewards.equivalence.normalise import compact
+from gtpo.rewards.equivalence.numbers import parse_number
 
 _SPELLINGS = {
     "%": "% percent percentage pct percentage-points",

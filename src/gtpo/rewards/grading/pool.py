@@ -170,7 +170,7 @@ class _Worker:
                 raise GradingError(_start_error(connection, greeting))
         except TimeoutError as error:
             raise GradingError(
-                f"A grading worker did not start within {_START_SECONDS:.0f} s. Check that the machine has free memory."
+                f"A grading worker did not start within {_START_SECONDS:.0f} s. Check that there is free memory."
             ) from error
         connection.settimeout(self.timeout)
         return connection
