@@ -12,7 +12,6 @@ sys.stdout.write(" ".join(set(sys.argv[1:]) & set(sys.modules)))
 
 
 def test_rewards_problems_and_lab_import_no_heavy_library():
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, *HEAVY], capture_output=True, text=True, check=True, timeout=120
-    )
+    command = [sys.executable, "-c", CODE, *HEAVY]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == ""
