@@ -71,9 +71,10 @@ def load_file(path: str | Path, columns: Mapping[str, str] | None = None) -> lis
     for name in columns or {}:
         require(name in COLUMNS, "columns", name, f"a mapping from {', '.join(COLUMNS)} to columns of the file")
     path = Path(path).expanduser()
+    known = {*COLUMNS, *TRL_COLUMNS}
     problems: list[Problem] = []
     for place, row in read_rows(path):
-        others = {name: value for name, value in row.items() if name not in (*COLUMNS, *TRL_COLUMNS)}
+        others = {name: value for name, value in row.items() if name not in known}
         problems.append(replace(make_problem(row, place, path.stem, columns), others=others))
     return problems
 
