@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
 def _sampled(args: argparse.Namespace) -> Any:
     from gtpo.evaluation.evaluate import evaluate
     from gtpo.evaluation.sampling import SamplingSettings
-    from gtpo.problems.local import parse_columns
+    from gtpo.problems.loading import parse_columns
 
     settings = SamplingSettings(
         num_samples=args.samples,

@@ -8,14 +8,14 @@ if TYPE_CHECKING:
 
 
 def lab_model_dir() -> Path:
-    """The folder of the shipped base: weights, config and tokenizer, as `from_pretrained` wants them."""
+    """The folder of the shipped base model, for `from_pretrained`: weights, config and tokenizer."""
     return Path(__file__).parent / "base"
 
 
 def new_model(
     tokenizer: "PreTrainedTokenizerFast", *, hidden_size: int = 128, num_layers: int = 4
 ) -> "LlamaForCausalLM":
-    """An untrained model for this tokenizer, drawn from torch's global generator."""
+    """An untrained model for this tokenizer, initialized with torch's global random generator."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     vocabulary = tokenizer.get_vocab()
