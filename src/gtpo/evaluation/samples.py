@@ -192,12 +192,11 @@ def _parse_sample(path: Path, number: int, line: bytes) -> Sample:
 
 def _require_same_request(file: SampleFile, header: SampleHeader, digest: Callable[[int], str] | None) -> None:
     """Refuse a file that was sampled with other settings, or from problems that are not the first of these."""
-    old = _flat(file.header)
-    problems = file.header["problems"]
-    if digest is not None and problems["count"] < header["problems"]["count"]:
-        if digest(problems["count"]) == problems["sha256"]:
-            old |= _flat({"problems": header["problems"]})
-    differences = _differences(old, _flat(header))
+    old, new = _flat(file.header), _flat(header)
+    num_old = old["problems.count"]
+    if digest is not None and num_old < new["problems.count"] and digest(num_old) == old["problems.sha256"]:
+        old |= _flat({"problems": header["problems"]})
+    differences = _differences(old, new)
     if not differences:
         return
     advice = "Choose another folder with --out, repeat the old settings, or delete the file."

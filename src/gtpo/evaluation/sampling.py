@@ -58,8 +58,8 @@ class SamplingSettings:
         room = context_length - longest_prompt
         if room < 1:
             raise ConfigError(
-                f"The longest prompt has {longest_prompt} tokens and the model's context {context_length}: there is no "
-                "room for new tokens. Remove such problems from the set."
+                f"The longest prompt has {longest_prompt} tokens and the model's context {context_length}: there is "
+                "no room for new tokens. Remove such problems from the set."
             )
         if self.max_new_tokens is not None and self.max_new_tokens > room:
             raise ConfigError(

@@ -74,7 +74,7 @@ def merge_answers(problems: Sequence[dict[str, bool]], progress: Progress) -> li
     unmerged: list[list[str]] = []
     for answers in problems:
         correct = [answer for answer, is_correct in answers.items() if is_correct]
-        spellings.append(dict.fromkeys(correct, correct[0]))
+        spellings.append(dict.fromkeys(correct, correct[0]) if correct else {})
         unmerged.append([answer for answer, is_correct in answers.items() if not is_correct])
     total = sum(map(len, unmerged))
     while any(unmerged):

@@ -22,8 +22,8 @@ def load_encoder(name: str) -> Encoder:
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise ConfigError(
-            f"Cannot load the tokenizer {name!r} ({type(error).__name__}: {reason[:200]}). Pass the folder or hub id of "
-            "the model that wrote the completions, or omit --tokenizer to compare words instead."
+            f"Cannot load the tokenizer {name!r} ({type(error).__name__}: {reason[:200]}). Pass the folder or hub id "
+            "of the model that wrote the completions, or omit --tokenizer to compare words instead."
         ) from error
 
     def encode(text: str) -> tuple[list[int], list[str]]:

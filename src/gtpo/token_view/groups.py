@@ -60,7 +60,8 @@ def _groups_file(run: Path) -> Path:
         raise DataError(f"{run} does not exist. Pass the folder of a GTPO run.")
     if any(run.glob("completions/*.parquet")) or any(run.glob("*.parquet")):
         raise DataError(
-            f"{run} has no {GROUPS_FILE}, but it has completions that TRL logged. Try: gtpo inspect --completions {run}"
+            f"{run} has no {GROUPS_FILE}, but it has completions that TRL logged. "
+            f"Try: gtpo inspect --completions {run}"
         )
     runs = sorted(str(file.parent) for file in run.glob(f"*/{GROUPS_FILE}"))
     hint = f"It contains runs: {', '.join(runs[:5])}" if runs else "Pass the folder of a GTPO run"
