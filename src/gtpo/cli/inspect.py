@@ -10,7 +10,6 @@ from gtpo.errors import ConfigError
 from gtpo.files import writing
 
 if TYPE_CHECKING:
-    from gtpo.records import GroupRecord
     from gtpo.token_view.groups import LoadedGroups
 
 _EPILOG = """\
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     for note in loaded.notes:
         sys.stderr.write(f"note: {note}\n")
     if args.terminal:
-        _print(loaded.groups[args.group - 1])
+        _print(args, loaded)
     else:
         _write(args, loaded)
     return 0
@@ -91,10 +90,10 @@ def _load_rollouts(args: argparse.Namespace) -> "LoadedGroups":
     return loaded
 
 
-def _print(group: "GroupRecord") -> None:
+def _print(args: argparse.Namespace, loaded: "LoadedGroups") -> None:
     from gtpo.token_view.terminal import group_view
 
-    show(group_view(group), width=100)
+    show(group_view(loaded.groups[args.group - 1]), width=100)
 
 
 def _write(args: argparse.Namespace, loaded: "LoadedGroups") -> None:
