@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from gtpo.errors import ConfigError
-from gtpo.evaluation.evaluate import evaluate, from_files
+from gtpo.evaluation.evaluate import evaluate, from_files, no_progress, sample_problems
+from gtpo.evaluation.samples import read_samples
 from gtpo.evaluation.sampling import SamplingSettings
-from gtpo.problems import SYSTEM_PROMPT
+from gtpo.problems import SYSTEM_PROMPT, Problem
 from tests.evaluation.answering import save_answering_model
-from tests.evaluation.parrot import save_problems, save_samples
+from tests.evaluation.parrot import Parrot, save_problems, save_samples
 
 GOLDS = ["1", "2", "0", "3", "1", "1", "5"]
 DYING_SCRIPT = """
@@ -28,6 +29,13 @@ def dying(texts):
 
 save_samples(Path(sys.argv[1]), sys.argv[2], dying(sys.argv[3:]))
 """
+FORMAT_1 = r"""{"gtpo_samples": 1, "model": "m", "engine": {"engine": "parrot", "weights": "none", "dtype": "none"}, \
+"problems": {"name": "toy", "count": 1, "sha256": "f9777d6b75d37589"}, "settings": {"num_samples": 2, \
+"temperature": 0.9, "top_p": 1.0, "max_new_tokens": 1500, "seed": 0, "system_prompt": "Be brief."}}
+{"problem": 0, "sample": 0, "gold": "4", "text": "<answer>4</answer>", "num_tokens": 1, "truncated": false, \
+"entropy": 0.5}
+{"problem": 0, "sample": 1, "gold": "4", "text": "\ud800", "num_tokens": 1, "truncated": false, "entropy": 0.5}
+""".replace("\\\n", "")
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +95,24 @@ def test_an_interrupted_evaluation_ends_with_the_same_bytes(models, toy, complet
 
 
 def test_a_killed_process_leaves_a_file_that_is_resumed_to_the_same_bytes(toy, tmp_path):
-    said = [f"<answer>{number}</answer>" for number in range(14)]
+    answers = [f"<answer>{number}</answer>" for number in range(14)]
     killed = tmp_path / "killed.jsonl"
-    command = [sys.executable, "-c", DYING_SCRIPT, str(killed), toy, *said]
+    command = [sys.executable, "-c", DYING_SCRIPT, str(killed), toy, *answers]
     assert subprocess.run(command, timeout=120, cwd=Path(__file__).parents[2]).returncode == 9
     assert killed.read_bytes().count(b"\n") == 1 + 8
-    save_samples(killed, toy, said[8:])
-    assert killed.read_bytes() == save_samples(tmp_path / "complete.jsonl", toy, said).read_bytes()
+    save_samples(killed, toy, answers[8:])
+    assert killed.read_bytes() == save_samples(tmp_path / "complete.jsonl", toy, answers).read_bytes()
+
+
+def test_a_file_of_format_1_is_resumed_without_sampling_again(tmp_path):
+    """The file was written by the first version. Its header pins the digest of the problems and all settings."""
+    path = tmp_path / "toy.jsonl"
+    path.write_text(FORMAT_1)
+    settings = SamplingSettings(num_samples=2, system_prompt="Be brief.")
+    problems = [Problem("2 + 2?", "4", "any source")]
+    sample_problems(Parrot([]), "m", "toy", problems, settings, path, batch_size=4, progress=no_progress)
+    assert path.read_text() == FORMAT_1
+    assert [sample.text for sample in read_samples(path).samples] == ["<answer>4</answer>", "\ud800"]
 
 
 def test_a_larger_limit_adds_the_missing_samples(models, toy, tmp_path):

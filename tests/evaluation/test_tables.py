@@ -54,12 +54,12 @@ def test_a_difference_that_rounds_to_zero_has_no_minus_sign():
 
 
 def test_every_other_model_is_compared_with_the_first():
-    found = evaluation(
+    compared = evaluation(
         measured("A", "x", 0.5), measured("B", "x", 0.2), measured("C", "x", 0.9), measured("C", "y", 0.1)
     )
-    pairs = [(difference.first, difference.second, difference.problems) for difference in found.differences]
+    pairs = [(difference.first, difference.second, difference.problems) for difference in compared.differences]
     assert pairs == [("A", "B", "x"), ("A", "C", "x")]
-    assert found.differences[1].metrics["maj@4"].difference == pytest.approx(-0.2)
+    assert compared.differences[1].metrics["maj@4"].difference == pytest.approx(-0.2)
 
 
 def test_the_table_of_the_paper_has_its_columns_in_its_order():

@@ -144,11 +144,11 @@ def _difference(first: Measurement, second: Measurement) -> Difference:
 def _complete_problems(file: SampleFile) -> list[list[Sample]]:
     size = file.num_samples
     num_complete = len(file.samples) // size
-    num_asked = file.header["problems"]["count"]
+    num_requested = file.header["problems"]["count"]
     if num_complete == 0:
         raise DataError(f"{file.path} has no problem with all its {size} samples. Resume the evaluation first.")
-    if num_complete < num_asked:
-        logger.warning("%s is unfinished: metrics are over %d of %d problems", file.path, num_complete, num_asked)
+    if num_complete < num_requested:
+        logger.warning("%s is unfinished: metrics are over %d of %d problems", file.path, num_complete, num_requested)
     return [file.samples[start : start + size] for start in range(0, num_complete * size, size)]
 
 

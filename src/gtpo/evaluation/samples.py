@@ -1,4 +1,4 @@
-"""The sample file: JSON Lines, with a header line that records what was asked and then one line per sample, in order.
+"""The sample file: JSON Lines, with a header line that records the request, then one line per sample, in order.
 
 Samples are appended as they are made. Grades, metrics, tables and figures are computed from these files alone, so an
 evaluation can be interrupted and resumed, and its metrics can be recomputed without a model.
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProblemsHeader(TypedDict):
-    """Which problems were asked."""
+    """The problem set."""
 
     name: str
     count: PositiveInt

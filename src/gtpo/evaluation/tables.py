@@ -82,13 +82,16 @@ def sampling_difference(first: Sequence[Measurement], second: Sequence[Measureme
         for name in ("num_samples", "temperature", "top_p", "max_new_tokens"):
             before, after = (_setting_values(side, problems, name) for side in (first, second))
             if after and (before != after or len(before) > 1):
-                shown = [", ".join(f"{value:g}" for value in values) for values in (before, after)]
-                differences[f"{name.replace('_', ' ')} {shown[0]} against {shown[1]}"] = None
+                differences[f"{name.replace('_', ' ')} {_joined(before)} against {_joined(after)}"] = None
     return "; ".join(differences)
 
 
 def _setting_values(measurements: Sequence[Measurement], problems: str, name: str) -> list[float]:
     return sorted({measured.header["settings"][name] for measured in measurements if measured.problems == problems})
+
+
+def _joined(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def paper_rows(evaluation: Evaluation) -> list[list[str]]:

@@ -14,7 +14,7 @@ _WORD = re.compile(r"</?[A-Za-z][\w-]*>| ?\w+|\n+| ?[^\w\s]|\s+")
 
 
 def load_encoder(name: str) -> Encoder:
-    """The encoder of a tokenizer, given by a folder or a hub id."""
+    """The encoder of a tokenizer from a folder or the hub."""
     from transformers import AutoTokenizer
 
     try:
