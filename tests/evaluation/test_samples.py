@@ -50,7 +50,8 @@ def test_a_file_cut_at_any_byte_keeps_its_complete_batches(path, caplog):
     append_samples(path, samples(["a", "b", "c", "d", "e"]))
     content = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
-    for size in range(len(content) + 1):
+    sizes = {*range(0, len(content), 13), *(end + shift for end in ends for shift in (-1, 0, 1))}
+    for size in sorted(sizes):
         path.write_bytes(content[:size])
         num_complete = sum(end <= size for end in ends) - 1
         num_kept = max(0, num_complete - num_complete % 2)
