@@ -242,29 +242,3 @@ def test_a_file_of_metrics_that_is_no_text_says_what_was_skipped(tmp_path, capsy
     (tmp_path / "metrics.jsonl").write_bytes(bytes(range(256)) * 8)
     assert main(["health", str(tmp_path)]) == 2
     assert "9 lines skipped (1, 2, 3, …): not a whole JSON line" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("part", "field", "value", "says"),
-    [
-        ("problems", "count", None, "problems.count must be a whole number of at least 1, got None"),
-        ("problems", "count", "x", "problems.count must be a whole number of at least 1, got 'x'"),
-        ("problems", "sha256", None, "problems.sha256 must be text"),
-        ("settings", "temperature", None, "settings.temperature must be a number"),
-        ("settings", "temperature", "hot", "settings.temperature must be a number of at least 0, got 'hot'"),
-        ("settings", "num_samples", "1", "settings.num_samples must be a whole number of at least 1, got '1'"),
-        ("settings", "num_samples", float("inf"), "settings.num_samples must be a whole number"),
-        ("settings", "more", float("nan"), "it has numbers that are not finite"),
-    ],
-)
-def test_a_damaged_header_of_samples_is_named_with_its_field(tmp_path, capsys, part, field, value, says):
-    path, other = samples(tmp_path / "a.jsonl", "a", 8), samples(tmp_path / "b.jsonl", "b", 8)
-    header, *lines = (tmp_path / "a.jsonl").read_text().splitlines()
-    header = json.loads(header)
-    header[part][field] = value
-    if value is None:
-        del header[part][field]
-    (tmp_path / "a.jsonl").write_text("\n".join([json.dumps(header), *lines]) + "\n")
-    for command in (["eval", "--from", path], ["eval", "--from", path, other], ["compare", path, "--vs", other]):
-        assert main(command) == 2
-        assert f"{path} has a damaged header: {says}" in capsys.readouterr().err

@@ -11,8 +11,8 @@ from transformers import AutoConfig
 
 from gtpo.core.config import ShapingConfig
 from gtpo.errors import ConfigError, require
-from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import load_problems, to_messages
+from gtpo.problems.problem import encode_prompt
 from gtpo.rewards.correctness import CORRECT_ANSWER_SCORE
 from gtpo.rewards.format import COMPLETE_FORMAT_SCORE
 from gtpo.training.config.plan import Plan
