@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gtpo.cli.console import ProgressBar
 from gtpo.cli.main import main
-from gtpo.cli.progress import ProgressBar
 from gtpo.evaluation.evaluate import sample_problems
 from gtpo.evaluation.samples import only_writer
 from gtpo.evaluation.sampling import SamplingSettings
