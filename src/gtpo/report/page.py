@@ -3,7 +3,6 @@
 The page is the template page.html.j2. This module computes what it shows.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -12,7 +11,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from gtpo.health.verdict import Verdict
 from gtpo.report.curves import methods, sections
 from gtpo.report.evaluations import Curve, evaluations_of
 from gtpo.report.svg import NUM_COLORS, clean, curve_svg, panel_svg
@@ -22,45 +20,6 @@ from gtpo.text import MISSING
 
 MOST_NAMES = 4
 """A title names this many methods; of more, it only has the number."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Fact:
-    """A quantity at the end of training: its mean over runs, and its range over several runs."""
-
-    name: str
-    mean: str
-    unit: str = ""
-    range: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Tile:
-    """What the runs of one method ended with."""
-
-    method: str
-    color: int
-    num_runs: str
-    facts: list[Fact]
-
-
-@dataclasses.dataclass(frozen=True)
-class TableRow:
-    """One run in the table."""
-
-    name: str
-    color: int
-    cells: list[str]
-    verdict: Verdict
-
-
-@dataclasses.dataclass(frozen=True)
-class Drawing:
-    """One figure with its caption."""
-
-    title: str
-    unit: str
-    svg: Markup
 
 
 def report_page(runs: Sequence[Run]) -> str:
@@ -80,11 +39,11 @@ def report_page(runs: Sequence[Run]) -> str:
             {
                 "title": section.title,
                 "text": section.text,
-                "drawings": [Drawing(panel.title, panel.unit, panel_svg(panel, colors)) for panel in section.panels],
+                "figures": [_figure(panel.title, panel.unit, panel_svg(panel, colors)) for panel in section.panels],
             }
             for section in sections(runs)
         ],
-        evaluations=_evaluation_drawings(curves, evaluation_colors),
+        evaluations=_evaluation_figures(curves, evaluation_colors),
         evaluation_colors=evaluation_colors,
         notes=[f"{run.name}: {note}" for run in runs for note in run.notes] + notes,
     )
@@ -115,24 +74,28 @@ def _subtitle(runs: Sequence[Run], names: Sequence[str]) -> str:
     return f"{count}, {steps[0]} steps" if len(steps) == 1 else f"{count}, {steps[0]} to {steps[-1]} steps"
 
 
-def _tile(method: str, color: int, runs: Sequence[Run]) -> Tile:
+def _tile(method: str, color: int, runs: Sequence[Run]) -> dict[str, Any]:
+    """What the runs of one method ended with."""
     facts = [
         _fact("accuracy", runs, 100, "%", digits=1),
         _fact("format", runs, 100, "%", digits=1),
         _fact("entropy", runs, 1, "nats", digits=3),
     ]
-    return Tile(method, color, f"{len(runs)} run{'s' if len(runs) > 1 else ''}", facts)
+    num_runs = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    return {"method": method, "color": color, "num_runs": num_runs, "facts": facts}
 
 
-def _fact(meaning: str, runs: Sequence[Run], scale: float, unit: str, digits: int) -> Fact:
+def _fact(meaning: str, runs: Sequence[Run], scale: float, unit: str, digits: int) -> dict[str, str]:
+    """A quantity at the end of training: its mean over runs, and its range over several runs."""
     ends = [scale * end for run in runs if (end := final(run.series(meaning))) is not None]
     if not ends:
-        return Fact(meaning, MISSING)
+        return {"name": meaning, "mean": MISSING, "unit": "", "range": ""}
     spread = f"{min(ends):.{digits}f} to {max(ends):.{digits}f}" if len(ends) > 1 else ""
-    return Fact(meaning, f"{math.fsum(ends) / len(ends):.{digits}f}", unit, spread)
+    return {"name": meaning, "mean": f"{math.fsum(ends) / len(ends):.{digits}f}", "unit": unit, "range": spread}
 
 
-def _row(run: Run, color: int) -> TableRow:
+def _row(run: Run, color: int) -> dict[str, Any]:
+    """One run in the table."""
     accuracy, form, entropy = (final(run.series(meaning)) for meaning in ("accuracy", "format", "entropy"))
     cells = [
         MISSING if run.seed is None else str(run.seed),
@@ -142,7 +105,11 @@ def _row(run: Run, color: int) -> TableRow:
         MISSING if entropy is None else f"{entropy:.3f}",
         _percent(run.after.get("accuracy")),
     ]
-    return TableRow(run.name, color, cells, health_of_run(run)[-1])
+    return {"name": run.name, "color": color, "cells": cells, "verdict": health_of_run(run)[-1]}
+
+
+def _figure(title: str, unit: str, svg: Markup) -> dict[str, str]:
+    return {"title": title, "unit": unit, "svg": svg}
 
 
 def _percent(value: float | None) -> str:
@@ -158,8 +125,8 @@ def _evaluation_colors(runs: Sequence[Run], curves: Sequence[Curve], colors: dic
     return {name: number % NUM_COLORS for number, name in enumerate(evaluated)}
 
 
-def _evaluation_drawings(curves: Sequence[Curve], colors: dict[str, int]) -> list[Drawing]:
+def _evaluation_figures(curves: Sequence[Curve], colors: dict[str, int]) -> list[dict[str, str]]:
     panels: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves:
         panels.setdefault((curve.problems, curve.kind), []).append(curve)
-    return [Drawing(problems, f"{kind}@k, %", curve_svg(panel, colors)) for (problems, kind), panel in panels.items()]
+    return [_figure(problems, f"{kind}@k, %", curve_svg(panel, colors)) for (problems, kind), panel in panels.items()]
