@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from gtpo.cli.console import ProgressBar
 from gtpo.cli.main import main
-from gtpo.cli.progress import ProgressBar
 from gtpo.evaluation.samples import only_writer
 from gtpo.lab.model import lab_model_dir
 from tests.evaluation.answering import save_answering_model

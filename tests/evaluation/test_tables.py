@@ -1,13 +1,10 @@
 """Tables show what was measured; the table of the paper has its columns."""
 
-import xml.etree.ElementTree as ET
-
 import numpy as np
 import pytest
 
 from gtpo.errors import DataError
 from gtpo.evaluation.evaluate import Evaluation
-from gtpo.evaluation.figure import draw_curves
 from gtpo.evaluation.metrics import Measurement, compare
 from gtpo.evaluation.tables import markdown, paper_rows, sampling_lines, summary_rows
 
@@ -75,21 +72,6 @@ def test_the_table_of_the_paper_has_its_columns_in_its_order():
 def test_markdown_escapes_a_bar_in_a_name():
     lines = markdown([["model", "x"], ["a|b", "1"]]).splitlines()
     assert lines == ["| model | x |", "| --- | ---: |", "| a\\|b | 1 |"]
-
-
-def test_the_figure_has_a_line_for_each_model_and_survives_hostile_names(tmp_path):
-    found = evaluation(
-        measured("_$\\frac{$ [/red] & <b>", "a", 0.5), measured("plain", "a", 0.2), measured("plain", "b", 0.4)
-    )
-    paths = [tmp_path / "c.png", tmp_path / "c.svg"]
-    draw_curves(found, paths)
-    assert paths[0].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    svg = ET.fromstring(paths[1].read_text())
-    texts = ["".join(node.itertext()) for node in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"_$\\frac{$ [/red] & <b>", "plain", "pass@k, %", "maj@k, %", "a", "b", "64"} <= {t.strip() for t in texts}
-    first = paths[1].read_bytes()
-    draw_curves(found, paths)
-    assert paths[1].read_bytes() == first
 
 
 def test_a_difference_over_fewer_problems_than_its_models_has_a_note():

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gtpo.cli.console import show
-from gtpo.cli.progress import ProgressBar
+from gtpo.cli.console import ProgressBar, show
 from gtpo.errors import ConfigError
 from gtpo.evaluation.sampling import ENGINES, GPU_MEMORY, SamplingSettings
 from gtpo.files import writing
@@ -189,15 +188,19 @@ def _caption(evaluation: "Evaluation", problems: str) -> str:
 
 
 def _write(evaluation: "Evaluation", out: Path) -> None:
-    from gtpo.evaluation.figure import draw_curves
     from gtpo.evaluation.samples import writable_folder
+    from gtpo.report.evaluations import result_curves
+    from gtpo.report.figure import draw_evaluations
 
     writable_folder(out)
+    document = evaluation.to_json()
     results = out / "results.json"
     with writing(results):
-        results.write_text(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
+        results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
     figures = [out / "curves.png", out / "curves.svg"]
-    draw_curves(evaluation, figures)
+    curves = [curve for result in document["results"] for curve in result_curves(result, result["model"])]
+    with writing(out):
+        draw_evaluations(curves, figures)
     sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
 
 

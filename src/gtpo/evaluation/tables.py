@@ -10,9 +10,8 @@ from gtpo.errors import DataError
 from gtpo.evaluation.evaluate import Evaluation
 from gtpo.evaluation.metrics import Difference, Estimate, Measurement
 from gtpo.statistics import PairedDifference
-from gtpo.text import printable
+from gtpo.text import MISSING, printable
 
-MISSING = "–"
 PAPER_COLUMNS = (
     *(("AIME24", "aime24", f"pass@{k}") for k in (1, 8, 16, 32, 64)),
     *(("AIME25", "aime25", f"pass@{k}") for k in (1, 8, 16, 32, 64)),

@@ -1,0 +1,1 @@
+"""Training runs, read from what `gtpo train` or any TRL trainer left on disk."""
