@@ -17,7 +17,7 @@ GRAPH = {
     "core": "errors",
     "records": "core errors",
     "problems": "errors files text",
-    "lab": "errors problems",
+    "lab": "problems",
     "rewards": "errors text",
     "health": "files logged",
     "runs": "errors files health logged records",

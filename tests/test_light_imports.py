@@ -6,7 +6,7 @@ import sys
 HEAVY = ("torch", "transformers", "trl", "datasets", "pyarrow", "numpy", "sympy", "math_verify", "matplotlib")
 CODE = """
 import sys
-import gtpo.rewards, gtpo.rewards.equivalence, gtpo.problems, gtpo.lab, gtpo.lab.tokenizer
+import gtpo.rewards, gtpo.rewards.equivalence, gtpo.problems, gtpo.lab
 sys.stdout.write(" ".join(set(sys.argv[1:]) & set(sys.modules)))
 """
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from gtpo.lab.make_base import main, make_base
+from experiments.lab_base.make_base import main, make_base
 
 SMALL = {"num_steps": 40, "batch_size": 8, "hidden_size": 32, "num_layers": 1}
 
@@ -48,7 +48,7 @@ def test_the_command_writes_a_model_and_logs_the_loss_to_stderr(tmp_path, monkey
         on_step(99, 0.5)
         return make_base(out, **{**SMALL, "num_steps": 2}, seed=seed)
 
-    monkeypatch.setattr("gtpo.lab.make_base.make_base", quick)
+    monkeypatch.setattr("experiments.lab_base.make_base.make_base", quick)
     assert main(["--out", str(tmp_path), "--steps", "100"]) == 0
     assert (tmp_path / "model.safetensors").exists()
     captured = capsys.readouterr()

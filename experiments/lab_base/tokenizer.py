@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gtpo.lab.habits import PHRASES
+from experiments.lab_base.habits import PHRASES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

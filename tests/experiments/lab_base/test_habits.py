@@ -3,7 +3,7 @@
 import random
 import re
 
-from gtpo.lab.habits import PHRASES, SKILL, Habits, demonstrate
+from experiments.lab_base.habits import PHRASES, SKILL, Habits, demonstrate
 from gtpo.problems.lab import lab_problems
 
 COMPLETE = re.compile(r"<reasoning>[^<>]+</reasoning><answer>(-?\d+)</answer>")

@@ -1,4 +1,4 @@
-"""Train the lab's base model: `python -m gtpo.lab.make_base --out DIR`. The same seed gives the same weights.
+"""Train the lab's base model: `python -m experiments.lab_base.make_base --out DIR`. The same seed gives the same weights.
 
 The model first sees only careful demonstrations, until it can calculate. Then it learns the mixture of habits that it
 ships with.
@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from experiments.lab_base.habits import SKILL, Habits, demonstrate
+from experiments.lab_base.tokenizer import make_tokenizer
 from gtpo.errors import require
-from gtpo.lab.habits import SKILL, Habits, demonstrate
-from gtpo.lab.model import new_model
-from gtpo.lab.tokenizer import make_tokenizer
 from gtpo.problems.lab import train_stream
 from gtpo.problems.problem import Problem
 
@@ -73,6 +72,26 @@ def make_base(
     return losses
 
 
+def new_model(tokenizer: PreTrainedTokenizerFast, *, hidden_size: int = 128, num_layers: int = 4) -> LlamaForCausalLM:
+    """An untrained model for this tokenizer, initialized with torch's global random generator."""
+    vocabulary = tokenizer.get_vocab()
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=-(-len(vocabulary) // 8) * 8,
+            hidden_size=hidden_size,
+            intermediate_size=7 * hidden_size // 2,
+            num_hidden_layers=num_layers,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=256,
+            tie_word_embeddings=True,
+            pad_token_id=vocabulary["<pad>"],
+            eos_token_id=vocabulary["<eos>"],
+            bos_token_id=vocabulary["<bos>"],
+        )
+    )
+
+
 def _demonstrations(
     problems: list[Problem], habits: Habits, tokenizer: PreTrainedTokenizerFast, rng: random.Random
 ) -> list[_Row]:
@@ -111,7 +130,9 @@ def _padded(rows: list[list[int]], value: int) -> Tensor:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(prog="python -m gtpo.lab.make_base", description="Train the lab's base model.")
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.lab_base.make_base", description="Train the lab's base model."
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model and its tokenizer to")
     parser.add_argument("--steps", type=int, default=2000, help="training steps (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and data (default: %(default)s)")

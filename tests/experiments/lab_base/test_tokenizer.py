@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from gtpo.lab.habits import Habits, demonstrate
-from gtpo.lab.tokenizer import make_tokenizer
+from experiments.lab_base.habits import Habits, demonstrate
+from experiments.lab_base.tokenizer import make_tokenizer
 from gtpo.problems.lab import lab_problems
 
 USER = {"role": "user", "content": "(17+5)*4=?"}
