@@ -1,4 +1,4 @@
-"""Train the lab's base model: `python -m experiments.lab_base.make_base --out DIR`. The same seed gives the same weights.
+"""Train the lab's base model: `python -m experiments.lab_base.make_base --out DIR`. A seed gives the same weights.
 
 The model first sees only careful demonstrations, until it can calculate. Then it learns the mixture of habits that it
 ships with.
