@@ -30,8 +30,9 @@ EVEN_STEPS = {
 }
 CASES = {
     "split": {"num_generations": 12},
-    "split for two processes, centred": {
-        "num_generations": 4,
+    "split for two processes": {"num_generations": 4},
+    "split for three processes, centred": {
+        "num_generations": 6,
         "entropy_penalty_center": True,
         "conflict_match": "prefix",
     },

@@ -98,7 +98,9 @@ class GTPOConfig(GRPOConfig):
     @property
     def shaping(self) -> ShapingConfig:
         """The options of the pure function."""
-        return ShapingConfig(**{knob.name: getattr(self, knob.name) for knob in dataclasses.fields(ShapingConfig)})
+        return ShapingConfig(
+            **{option.name: getattr(self, option.name) for option in dataclasses.fields(ShapingConfig)}
+        )
 
     def _refuse_what_does_not_fit(self) -> None:
         if self.loss_type not in PROVEN_LOSS_TYPES:
