@@ -59,7 +59,7 @@ def test_epochs_are_not_checked_where_max_steps_replaces_them():
 
 
 def test_infinite_reward_weights_are_refused():
-    with pytest.raises(ConfigError, match=r"reward_weights must be a list of finite numbers, got \[1.0, inf\]"):
+    with pytest.raises(ConfigError, match=r"reward_weights must be finite numbers, got \[1.0, inf\]"):
         GTPOConfig("unused", reward_weights=[1.0, math.inf])
 
 

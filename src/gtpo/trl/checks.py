@@ -56,7 +56,7 @@ def check_training_options(config: TrainingArguments) -> None:
             continue
         require(isinstance(value, int | float) and is_allowed(value), name, value, rule)
     weights = getattr(config, "reward_weights", None) or []
-    require(all(map(math.isfinite, weights)), "reward_weights", weights, "a list of finite numbers")
+    require(all(map(math.isfinite, weights)), "reward_weights", weights, "finite numbers")
     if isinstance(config, GRPOConfig):
         for name, choices in CHOICES.items():
             value = getattr(config, name)
