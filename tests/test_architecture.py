@@ -25,7 +25,7 @@ GRAPH = {
     "trl": "core errors files health logged records",
     "evaluation": "errors files lab problems rewards statistics text",
     "compare": "errors evaluation logged runs statistics",
-    "report": "files health logged runs text",
+    "report": "files logged runs text",
     "token_view": "core errors files records text",
     "training": "core errors evaluation files lab problems records rewards trl",
     "cli": "compare errors evaluation files health problems report runs text token_view training",

@@ -36,6 +36,9 @@ CURVE = {
 }
 """The columns of a curve that are kept, and the logged metric behind each; runs that were made before have no last."""
 
+PREFERRED = {"entropy": "gtpo/token_entropy"}
+"""Taken instead where it is logged: TRL's entropy leaves out the completions that a trimmed update leaves out."""
+
 
 def run_job(job: Job, folder: Folder) -> int:
     """Train, measure, write the result, clear up. The exit code of `gtpo train` if that did not end well."""
@@ -106,7 +109,7 @@ def read_curve(work: Path) -> dict[str, list[float | None]]:
     rows = load_run(work).rows
     columns: dict[str, list[float | None]] = {"step": [row["step"] for row in rows]}
     for name, logged in CURVE.items():
-        values = [row.get(logged) for row in rows]
+        values = [row.get(PREFERRED.get(name, logged), row.get(logged)) for row in rows]
         if any(value is not None for value in values):
             columns[name] = [None if value is None else float(f"{value:.4g}") for value in values]
     return columns
