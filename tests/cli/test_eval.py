@@ -10,7 +10,7 @@ import pytest
 
 from gtpo.cli.console import ProgressBar
 from gtpo.cli.main import main
-from gtpo.evaluation.samples import only_writer
+from gtpo.files import locked
 from gtpo.lab.model import lab_model_dir
 from tests.evaluation.answering import save_answering_model
 from tests.evaluation.parrot import save_problems, save_samples
@@ -132,7 +132,7 @@ def test_columns_map_the_names_in_a_problem_file(models, tmp_path, refused, caps
 
 def test_from_refuses_sampling_options_by_name(tmp_path, refused):
     error = refused("eval", "--from", tmp_path / "x.jsonl", "--limit", "4", "--top-p", "1", "--seed", "0")
-    assert "--top-p, --seed, --limit would have no effect" in error
+    assert "so --limit, --top-p, --seed would have no effect" in error
 
 
 def test_hostile_names_and_completions_do_not_reach_the_terminal(tmp_path, capsys):
@@ -176,7 +176,7 @@ def test_wrong_requests_are_one_line_and_exit_code_2(models, toy, tmp_path, refu
     assert "Cannot write" in refused("eval", models[0], "--problems", toy, "--out", tmp_path / "file" / "out")
     assert "Pass either models" in refused("eval")
     assert "Pass either models" in refused("eval", models[0], "--from", tmp_path / "file")
-    assert "has no header line" in refused("eval", "--from", tmp_path / "file")
+    assert "does not start with the header" in refused("eval", "--from", tmp_path / "file")
     assert "No such file" in refused("eval", "--from", tmp_path / "none.jsonl")
     assert "/*.jsonl" in refused("eval", "--from", tmp_path)
     assert "At temperature 0" in refused("eval", models[0], "--temperature", "0", "--problems", toy, *out)
@@ -188,7 +188,7 @@ def test_a_file_that_does_not_fit_the_request_is_refused(models, toy, evaluated,
     out = shutil.copytree(evaluated, tmp_path / "out")
     argv = ["eval", *models, "--problems", toy, *FAST, "--out", str(out)]
     assert "settings.seed was 0, is 3" in refused(*argv, "--seed", "3")
-    assert "pass --max-new-tokens" in refused(*argv, "--max-new-tokens", "7")
+    assert "the default of --max-new-tokens depends" in refused(*argv, "--max-new-tokens", "7")
     file = min(out.glob("*/toy.jsonl"))
     lines = file.read_bytes().split(b"\n")
     file.write_bytes(b"\n".join([*lines[:3], b"\x00garbage", *lines[4:]]))
@@ -196,7 +196,7 @@ def test_a_file_that_does_not_fit_the_request_is_refused(models, toy, evaluated,
 
 
 def test_a_second_evaluation_into_the_same_file_is_refused(models, toy, evaluated, refused):
-    with only_writer(min(evaluated.glob("*/*.jsonl"))):
+    with locked(min(evaluated.glob("*/*.jsonl")).with_suffix(".lock"), "held by another process"):
         argv = ["eval", *models, "--problems", toy, *FAST, "--out", evaluated]
         assert "Another evaluation is writing" in refused(*argv)
 

@@ -11,7 +11,7 @@ from tests.token_view.example_group import example_group
 def test_the_counts_equal_those_by_hand():
     group = example_group()
     changes = count_changes([group, group])
-    assert (changes.groups, changes.groups_with_conflicts, changes.completions, changes.filtered) == (2, 2, 10, 2)
+    assert (changes.groups, changes.completions, changes.filtered) == (2, 10, 2)
     assert changes.tokens == 2 * (33 + 27 + 27 + 25 + 19)
     assert changes.amplified == 2 * (12 + 13)
     assert changes.protected == 2 * (9 + 11)
@@ -38,7 +38,7 @@ def test_a_reduced_penalty_counts_by_the_push_that_it_removes():
 def test_an_excluded_completion_has_no_tokens_in_the_counts():
     excluded = dataclasses.replace(example_group().completions[0], valid=False, kept=False)
     changes = count_changes([dataclasses.replace(example_group(), completions=[excluded])])
-    assert (changes.completions, changes.tokens, changes.groups_with_conflicts) == (1, 0, 0)
+    assert (changes.completions, changes.tokens, changes.conflicts) == (1, 0, 0)
     assert changes.share_removed is changes.share_added is changes.share_tags is None
 
 

@@ -1,11 +1,11 @@
 """`gtpo eval`: sample models on problem sets, and report pass@k and maj@k with intervals."""
 
 import argparse
+import dataclasses
 import json
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gtpo.cli.console import ProgressBar, show
 from gtpo.errors import ConfigError
@@ -28,44 +28,6 @@ To resume an interrupted evaluation, run the same command again.
 _DEFAULT_OUT = Path("runs/eval")
 
 
-class _Option(NamedTuple):
-    """An option that decides what is sampled. The header of a sample file records its value, so --from refuses it."""
-
-    flag: str
-    type: Callable[[str], Any]
-    metavar: str
-    default: Any
-    help: str
-    choices: Sequence[str] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.flag.removeprefix("--").replace("-", "_")
-
-
-_SAMPLING_OPTIONS = (
-    _Option(
-        "--problems",
-        str,
-        "NAMES",
-        "lab",
-        "comma-separated: gsm8k, math, math500, aime24, aime25, amc23, lab, .jsonl or .parquet files",
-    ),
-    _Option("--samples", int, "N", SamplingSettings.num_samples, "samples per problem"),
-    _Option("--data-dir", str, "DIR", None, "read the named problem sets from JSONL files in DIR instead of the hub"),
-    _Option("--columns", str, "MAP", None, "column names of a problem file, as in question=task,answer=truth"),
-    _Option("--temperature", float, "T", None, "default: 0 (greedy) for one sample, 0.9 for several"),
-    _Option("--top-p", float, "P", SamplingSettings.top_p, "sample from the most likely tokens of this total mass"),
-    _Option("--max-new-tokens", int, "N", None, "default: 1500, or what the prompts leave of the model's context"),
-    _Option("--batch-size", int, "N", None, "samples per batch (default: 64; vllm: 1024)"),
-    _Option("--seed", int, "N", SamplingSettings.seed, "the same seed gives the same samples"),
-    _Option("--limit", int, "N", None, "only the first N problems of each set"),
-    _Option("--engine", str, "ENGINE", ENGINES[0], f"{' or '.join(ENGINES)}", ENGINES),
-    _Option("--gpu-memory", float, "FRACTION", GPU_MEMORY, "of the GPU's memory, for vllm; lower it to share the GPU"),
-    _Option("--system-prompt", str, "TEXT", None, "replaces the paper's instruction; '' for none"),
-)
-
-
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "eval",
@@ -85,121 +47,112 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, metavar="DIR", help=out_help)
     layout_help = "print tables (default), table 1 of the paper as Markdown, or JSON"
     parser.add_argument("--layout", choices=("table", "paper", "json"), default="table", help=layout_help)
-    sampling = parser.add_argument_group("sampling")
-    for option in _SAMPLING_OPTIONS:
-        sampling.add_argument(
-            option.flag,
-            type=option.type,
-            metavar=option.metavar,
-            choices=option.choices,
-            default=argparse.SUPPRESS,  # an option that is not given has no attribute
-            help=option.help if option.default is None else f"{option.help} (default: {option.default})",
-        )
-    parser.set_defaults(when_interrupted=": run the same command again to resume")
+    parser.set_defaults(
+        sampling_flags=_add_sampling_options(parser), when_interrupted=": run the same command again to resume"
+    )
     return parser
+
+
+def _add_sampling_options(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """Add the options that only sampling needs; returns their flags by name.
+
+    The names are those of `SamplingSettings` and of `evaluate`. An option that is not given has no attribute.
+    """
+    group = parser.add_argument_group("sampling", argument_default=argparse.SUPPRESS)
+    flags: dict[str, str] = {}
+
+    def add(flag: str, kind: type, metavar: str, help_text: str, name: str | None = None) -> None:
+        action = group.add_argument(flag, type=kind, metavar=metavar, help=help_text, dest=name)
+        flags[action.dest] = flag
+
+    names = "gsm8k, math, math500, aime24, aime25, amc23, lab"
+    add("--problems", str, "NAMES", f"comma-separated: {names}, .jsonl or .parquet files (default: lab)")
+    num_samples = SamplingSettings.num_samples
+    add("--samples", int, "N", f"samples per problem (default: {num_samples})", "num_samples")
+    add("--data-dir", str, "DIR", "read the named problem sets from JSONL files in DIR instead of the hub")
+    add("--columns", str, "MAP", "column names of a problem file, as in question=task,answer=truth")
+    add("--temperature", float, "T", "default: 0 (greedy) for one sample, 0.9 for several")
+    add("--top-p", float, "P", "sample from the most likely tokens of this total mass (default: 1.0)")
+    add("--max-new-tokens", int, "N", "default: 1500, or what the prompts leave of the model's context")
+    add("--batch-size", int, "N", "samples per batch (default: 64; vllm: 1024)")
+    add("--seed", int, "N", "the same seed gives the same samples (default: 0)")
+    add("--limit", int, "N", "only the first N problems of each set")
+    add("--engine", str, "ENGINE", f"{' or '.join(ENGINES)} (default: {ENGINES[0]})")
+    add("--gpu-memory", float, "FRACTION", f"of the GPU's memory, for vllm (default: {GPU_MEMORY}); lower it to share")
+    add("--system-prompt", str, "TEXT", "replaces the paper's instruction; '' for none")
+    return flags
 
 
 def run(args: argparse.Namespace) -> int:
     if bool(args.models) == bool(args.files):
         raise ConfigError("Pass either models to sample from or sample files (--from), not both.")
-    flags = [option.flag for option in _SAMPLING_OPTIONS if hasattr(args, option.name)]
-    if args.files and flags:
-        raise ConfigError(f"--from measures existing samples, so {', '.join(flags)} would have no effect. Omit them.")
-    for option in _SAMPLING_OPTIONS:
-        if not hasattr(args, option.name):
-            setattr(args, option.name, option.default)
-    if "--gpu-memory" in flags and args.engine != "vllm":
+    given = {name: value for name, value in vars(args).items() if name in args.sampling_flags}
+    if args.files and given:
+        flags = ", ".join(args.sampling_flags[name] for name in given)
+        raise ConfigError(f"--from measures existing samples, so {flags} would have no effect. Omit them.")
+    if "gpu_memory" in given and given.get("engine") != "vllm":
         raise ConfigError("--gpu-memory only applies to --engine vllm. Omit it.")
-    evaluation = _measured(args) if args.files else _sampled(args)
+    evaluation = _measure(args, given)
     _print(evaluation, args.layout)
-    out = args.out or (None if args.files else _DEFAULT_OUT)
-    if out is not None:
-        _write(evaluation, out)
+    if args.models or args.out:
+        _write(evaluation, args.out or _DEFAULT_OUT)
     return 0
 
 
-def _sampled(args: argparse.Namespace) -> "Evaluation":
-    from gtpo.evaluation.evaluate import evaluate
+def _measure(args: argparse.Namespace, given: dict[str, Any]) -> "Evaluation":
+    """Sample the models, unless there are files, and measure the samples."""
+    from gtpo.evaluation.evaluate import evaluate, from_files
     from gtpo.problems.loading import parse_columns
 
-    settings = SamplingSettings(
-        num_samples=args.samples,
-        temperature=args.temperature,
-        top_p=args.top_p,
-        max_new_tokens=args.max_new_tokens,
-        seed=args.seed,
-        system_prompt=args.system_prompt,
-    )
     with ProgressBar() as progress:
-        return evaluate(
-            args.models,
-            [name.strip() for name in args.problems.split(",") if name.strip()],
-            settings,
-            args.out or _DEFAULT_OUT,
-            ks=args.k,
-            engine=args.engine,
-            data_dir=args.data_dir,
-            limit=args.limit,
-            columns=None if args.columns is None else parse_columns(args.columns),
-            batch_size=args.batch_size,
-            gpu_memory=args.gpu_memory,
-            progress=progress,
-        )
-
-
-def _measured(args: argparse.Namespace) -> "Evaluation":
-    from gtpo.evaluation.evaluate import from_files
-
-    with ProgressBar() as progress:
-        return from_files(args.files, ks=args.k, progress=progress)
+        if args.files:
+            return from_files(args.files, ks=args.k, progress=progress)
+        problem_sets = [name.strip() for name in given.pop("problems", "lab").split(",") if name.strip()]
+        names = [field.name for field in dataclasses.fields(SamplingSettings) if field.name in given]
+        settings = SamplingSettings(**{name: given.pop(name) for name in names})
+        if "columns" in given:
+            given["columns"] = parse_columns(given["columns"])
+        out = args.out or _DEFAULT_OUT
+        return evaluate(args.models, problem_sets, settings, out, ks=args.k, progress=progress, **given)
 
 
 def _print(evaluation: "Evaluation", layout: str) -> None:
-    from gtpo.evaluation.tables import markdown, paper_rows, summary_rows
-
-    if layout == "json":
-        sys.stdout.write(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
-    elif layout == "paper":
-        sys.stdout.write(markdown(paper_rows(evaluation)) + "\n")
-    else:
-        for problems in evaluation.problem_sets:
-            _print_table(problems, summary_rows(evaluation, problems), _caption(evaluation, problems))
-
-
-def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from gtpo.evaluation.tables import markdown, paper_rows, sampling_lines, summary_rows
     from gtpo.text import printable
 
-    table = Table(title=Text(printable(title)), title_justify="left")
-    for number, heading in enumerate(rows[0]):
-        table.add_column(Text(heading), justify="right" if number else "left", overflow="fold", no_wrap=number == 0)
-    for row in rows[1:]:
-        table.add_row(*map(Text, row))
-    show(table, Text(caption), width=max(80, 30 * len(rows[0])))
-
-
-def _caption(evaluation: "Evaluation", problems: str) -> str:
-    from gtpo.evaluation.tables import sampling_lines
-
-    lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
-    return "\n".join([*lines, "in brackets: bootstrap 95 % intervals over problems"])
+    if layout == "json":
+        sys.stdout.write(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
+        return
+    if layout == "paper":
+        sys.stdout.write(markdown(paper_rows(evaluation)) + "\n")
+        return
+    for problems in dict.fromkeys(measured.problems for measured in evaluation.measurements):
+        header, *rows = summary_rows(evaluation, problems)
+        table = Table(title=Text(printable(problems)), title_justify="left")
+        table.add_column(no_wrap=True)
+        for heading in header[1:]:
+            table.add_column(Text(heading), justify="right", overflow="fold")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
+        caption = "\n".join([*lines, "in brackets: bootstrap 95 % intervals over problems"])
+        show(table, Text(caption), width=max(80, 30 * len(header)))
 
 
 def _write(evaluation: "Evaluation", out: Path) -> None:
-    from gtpo.evaluation.samples import writable_folder
     from gtpo.report.evaluations import result_curves
     from gtpo.report.figure import draw_evaluations
 
-    writable_folder(out)
     document = evaluation.to_json()
     results = out / "results.json"
-    with writing(results):
-        results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
     figures = [out / "curves.png", out / "curves.svg"]
     curves = [curve for result in document["results"] for curve in result_curves(result, result["model"])]
     with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
         draw_evaluations(curves, figures)
     sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
 

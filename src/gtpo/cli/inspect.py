@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import show
+from gtpo.cli.console import note, show
 from gtpo.errors import ConfigError
 from gtpo.files import writing
 
@@ -48,52 +48,36 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    _check(args)
-    loaded = _load_rollouts(args) if args.completions else _load_groups(args)
-    if args.step is not None:
-        loaded = loaded.at_step(args.step)
-    elif args.terminal:
-        loaded = loaded.at_step(loaded.steps[-1])
-    if not 1 <= args.group <= len(loaded.groups):
-        raise ConfigError(f"--group must be from 1 to {len(loaded.groups)}, got {args.group}.")
-    for note in loaded.notes:
-        sys.stderr.write(f"note: {note}\n")
-    if args.terminal:
-        _print(args, loaded)
-    else:
-        _write(args, loaded)
-    return 0
-
-
-def _check(args: argparse.Namespace) -> None:
     if (args.run_folder is None) == (args.completions is None):
         raise ConfigError("Pass either the folder of a run or files of completions (--completions), not both.")
     if args.tokenizer is not None and args.completions is None:
         raise ConfigError("--tokenizer only applies to --completions: the records of a run include their tokens.")
     if args.terminal and args.out:
         raise ConfigError("--terminal writes no page. Omit --out.")
+    loaded = _load(args)
+    if args.step is not None or args.terminal:
+        loaded = loaded.at_step(loaded.steps[-1] if args.step is None else args.step)
+    if not 1 <= args.group <= len(loaded.groups):
+        raise ConfigError(f"--group must be from 1 to {len(loaded.groups)}, got {args.group}.")
+    for text in loaded.notes:
+        note(text)
+    if args.terminal:
+        from gtpo.token_view.terminal import group_view
+
+        show(group_view(loaded.groups[args.group - 1]), width=100)
+    else:
+        _write(args, loaded)
+    return 0
 
 
-def _load_groups(args: argparse.Namespace) -> "LoadedGroups":
+def _load(args: argparse.Namespace) -> "LoadedGroups":
+    if args.completions:
+        from gtpo.token_view.rollouts import load_rollouts
+
+        return load_rollouts(args.completions, args.tokenizer)
     from gtpo.token_view.groups import load_groups
 
     return load_groups(args.run_folder)
-
-
-def _load_rollouts(args: argparse.Namespace) -> "LoadedGroups":
-    from gtpo.token_view.encoders import load_encoder, word_encoder
-    from gtpo.token_view.rollouts import TEXT_ONLY, WORDS_ONLY, load_rollouts
-
-    encode = word_encoder() if args.tokenizer is None else load_encoder(args.tokenizer)
-    loaded = load_rollouts(args.completions, encode)
-    loaded.notes[:0] = [TEXT_ONLY] if args.tokenizer else [TEXT_ONLY, WORDS_ONLY]
-    return loaded
-
-
-def _print(args: argparse.Namespace, loaded: "LoadedGroups") -> None:
-    from gtpo.token_view.terminal import group_view
-
-    show(group_view(loaded.groups[args.group - 1]), width=100)
 
 
 def _write(args: argparse.Namespace, loaded: "LoadedGroups") -> None:

@@ -24,7 +24,7 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     >>> pass_at_k(4, 1, 2)
     0.5
     """
-    _require_k(num_samples, k)
+    require_k(num_samples, k)
     require(0 <= num_correct <= num_samples, "num_correct", num_correct, f"from 0 to num_samples ({num_samples})")
     subsets = math.comb(num_samples, k)
     return (subsets - math.comb(num_samples - num_correct, k)) / subsets
@@ -60,7 +60,7 @@ def maj_at_ks(answers: Sequence[str | None], is_correct: Sequence[bool], ks: Seq
     if len(answers) != len(is_correct):
         raise DataError(f"answers and is_correct differ in length: {len(answers)} and {len(is_correct)}.")
     for k in ks:
-        _require_k(len(answers), k)
+        require_k(len(answers), k)
     shift = len(answers) + 1
     wins = _winning_subsets(answers, is_correct, shift)
     coefficient = (1 << shift) - 1
@@ -82,9 +82,7 @@ def _winning_subsets(answers: Sequence[str | None], is_correct: Sequence[bool], 
         for votes in range(1, later[answer] + 2):
             rivals = [other for other, count in size.items() if other != answer and count >= votes]
             num_free = len(answers) - size[answer] - sum(size[other] for other in rivals)
-            ways = (
-                1 + (1 << shift)
-            ) ** num_free  # samples that cannot outvote the winner, so any subset of them counts
+            ways = (1 + (1 << shift)) ** num_free  # these cannot outvote the winner, so any subset of them counts
             for other in rivals:
                 ways *= fewer[other][votes] + (math.comb(later[other], votes) << votes * shift)
             wins += math.comb(later[answer], votes - 1) * ways << votes * shift
@@ -96,6 +94,6 @@ def _partial_binomials(count: int, shift: int) -> list[int]:
     return list(accumulate((math.comb(count, t) << t * shift for t in range(count)), initial=0))
 
 
-def _require_k(num_samples: int, k: int) -> None:
-    require(num_samples >= 1, "num_samples", num_samples, "at least 1")
+def require_k(num_samples: int, k: int) -> None:
+    """Raise ConfigError unless there are at least k samples."""
     require(1 <= k <= num_samples, "k", k, f"from 1 to the number of samples ({num_samples})")

@@ -12,21 +12,20 @@ from typing import Any, cast
 import gtpo
 from gtpo.errors import ConfigError, require
 from gtpo.evaluation.engines import load_engine
+from gtpo.evaluation.estimators import require_k
 from gtpo.evaluation.metrics import Difference, Measurement, compare, measure, require_distinct
 from gtpo.evaluation.samples import (
-    FORMAT,
     Sample,
     SampleHeader,
     SettingsHeader,
     append_samples,
-    only_writer,
     read_samples,
     start_or_resume,
-    writable_folder,
 )
 from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, require_model, row_seed
 from gtpo.evaluation.votes import Progress
-from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
+from gtpo.files import locked, writing
+from gtpo.problems import Problem, load_problems, to_messages
 from gtpo.problems.loading import is_file_name
 from gtpo.problems.problem import encode_prompt
 
@@ -40,14 +39,6 @@ class Evaluation:
 
     measurements: list[Measurement]
     differences: list[Difference]
-
-    @property
-    def models(self) -> list[str]:
-        return list(dict.fromkeys(measured.model for measured in self.measurements))
-
-    @property
-    def problem_sets(self) -> list[str]:
-        return list(dict.fromkeys(measured.problems for measured in self.measurements))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document: rates are fractions, entropies are in nats, and the sampling settings are included."""
@@ -95,34 +86,33 @@ def evaluate(
     batch_size = BATCH_SIZES.get(engine, 1) if batch_size is None else batch_size
     models = [_model_name(model) for model in models]
     require(batch_size >= 1, "batch_size", batch_size, "at least 1")
-    require(limit is None or limit >= 1, "limit", limit, "at least 1")
     require(len(problem_sets) >= 1, "problems", ",".join(problem_sets), "at least one problem set")
     for k in ks or []:
-        require(1 <= k <= settings.num_samples, "k", k, f"from 1 to the number of samples ({settings.num_samples})")
-    _require_distinct_names("model", [_slug(model) for model in models])
-    _require_distinct_names("problem set", [problem_set_name(name) for name in problem_sets])
-    if settings.system_prompt is None:
-        settings = dataclasses.replace(settings, system_prompt=SYSTEM_PROMPT)
+        require_k(settings.num_samples, k)
+    set_names = [problem_set_name(name) for name in problem_sets]
+    paths = {(model, name): out / _slug(model) / f"{_slug(name)}.jsonl" for model in models for name in set_names}
+    if len(set(paths.values())) < len(models) * len(set_names):
+        names = ", ".join([*models, *set_names])
+        raise ConfigError(f"Two models or two problem sets have the same name: {names}. Omit or rename one of them.")
     for model in models:
         require_model(model)
     if columns and not any(map(is_file_name, problem_sets)):
         raise ConfigError("columns only apply to .jsonl and .parquet files, and no problem set is one. Omit them.")
-    problems_by_name: dict[str, list[Problem]] = {}
-    for name in problem_sets:
-        file_columns = columns if is_file_name(name) else None
-        problems = load_problems(name, data_dir=data_dir, limit=limit, columns=file_columns)
-        problems_by_name[problem_set_name(name)] = problems
-    writable_folder(out)
-    paths: list[Path] = []
+    loaded_sets = [
+        load_problems(name, data_dir=data_dir, limit=limit, columns=columns if is_file_name(name) else None)
+        for name in problem_sets
+    ]
+    with writing(out):
+        for path in paths.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
     for model in models:
         loaded = load_engine(engine, model, gpu_memory=gpu_memory)
-        for name, problems in problems_by_name.items():
-            path = out / _slug(model) / f"{_slug(name)}.jsonl"
+        for name, problems in zip(set_names, loaded_sets, strict=True):
+            path = paths[model, name]
             sample_problems(loaded, model, name, problems, settings, path, batch_size=batch_size, progress=progress)
-            paths.append(path)
         del loaded
         gc.collect()  # vLLM releases the GPU when nothing refers to the engine
-    return from_files(paths, ks=ks, progress=progress)
+    return from_files(list(paths.values()), ks=ks, progress=progress)
 
 
 def from_files(
@@ -146,13 +136,13 @@ def sample_problems(
     batch_size: int,
     progress: Progress,
 ) -> None:
-    """Append every missing sample to `path`, batch by batch."""
+    """Append every missing sample to `path`, batch by batch. A second process that samples into it is refused."""
     if not problems:
         raise ConfigError(f"The problem set {name!r} is empty. Check its file, or raise the limit on its problems.")
     prompts = [encode_prompt(engine.tokenizer, to_messages(problem, settings.system_prompt)) for problem in problems]
     settings = settings.fitted(max(map(len, prompts)), engine.context_length)
     header: SampleHeader = {
-        "gtpo_samples": FORMAT,
+        "gtpo_samples": 1,
         "model": model,
         "engine": engine.description,
         "problems": {"name": name, "count": len(problems), "sha256": _digest(problems)},
@@ -160,17 +150,18 @@ def sample_problems(
     }
     total = len(problems) * settings.num_samples
     task = f"{model} on {name}"
-    with only_writer(path):
+    refusal = f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out."
+    with locked(path.with_suffix(".lock"), refusal):
         num_done = start_or_resume(path, header, batch_size, lambda count: _digest(problems[:count]))
         for start in range(num_done, total, batch_size):
             progress(task, start, total)
             rows = [divmod(row, settings.num_samples) for row in range(start, min(start + batch_size, total))]
-            batch = [prompts[problem] for problem, _ in rows]
             seeds = [row_seed(settings.seed, problem, sample) for problem, sample in rows]
-            texts = engine.sample(batch, seeds, settings)
-            samples: list[Sample] = []
-            for (problem, sample), text in zip(rows, texts, strict=True):
-                samples.append(Sample(problem, sample, problems[problem].answer, **dataclasses.asdict(text)))
+            texts = engine.sample([prompts[problem] for problem, _ in rows], seeds, settings)
+            samples = [
+                Sample(problem, sample, problems[problem].answer, **dataclasses.asdict(text))
+                for (problem, sample), text in zip(rows, texts, strict=True)
+            ]
             append_samples(path, samples)
         progress(task, total, total)
 
@@ -188,12 +179,6 @@ def _model_name(model: str) -> str:
         if Path(model).resolve() == lab_model_dir().resolve():
             return "lab"
     return model.rstrip("/") or model
-
-
-def _require_distinct_names(what: str, names: Sequence[str]) -> None:
-    for name in names:
-        if list(names).count(name) > 1:
-            raise ConfigError(f"Two of the {what}s have the same name {name!r}. Omit or rename one of them.")
 
 
 def _slug(name: str) -> str:

@@ -4,12 +4,13 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gtpo.errors import ConfigError, DataError, require
-from gtpo.evaluation.estimators import maj_at_ks, pass_at_k
+from gtpo.errors import ConfigError, DataError
+from gtpo.evaluation.estimators import maj_at_ks, pass_at_k, require_k
 from gtpo.evaluation.samples import Sample, SampleFile, SampleHeader
 from gtpo.evaluation.votes import GradedProblem, Progress, grade
 from gtpo.statistics import PairedDifference, bootstrap_interval, paired_difference
@@ -74,19 +75,13 @@ def measure(file: SampleFile, ks: Sequence[int] | None, progress: Progress) -> M
     """Grade a sample file and compute every metric of every problem that has all its samples."""
     ks = default_ks(file.num_samples) if ks is None else sorted(set(ks))
     for k in ks:
-        require(
-            1 <= k <= file.num_samples, "k", k, f"from 1 to the number of samples ({file.num_samples} in {file.path})"
-        )
+        require_k(file.num_samples, k)
     by_problem = _complete_problems(file)
     graded = grade(by_problem, progress)
     rows = [_problem_metrics(samples, grades, ks) for samples, grades in zip(by_problem, graded, strict=True)]
     columns = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
-    return Measurement(
-        model=file.header["model"],
-        problems=file.header["problems"]["name"],
-        header=file.header,
-        values={name: column for name, column in columns.items() if np.isfinite(column).all()},
-    )
+    values = {name: column for name, column in columns.items() if np.isfinite(column).all()}
+    return Measurement(file.header["model"], file.header["problems"]["name"], file.header, values)
 
 
 def compare(measurements: Sequence[Measurement]) -> list[Difference]:
@@ -103,25 +98,21 @@ def compare(measurements: Sequence[Measurement]) -> list[Difference]:
 def comparable(measurements: Sequence[Measurement]) -> list[str]:
     """The metrics that all measurements have and that mean the same in all of them."""
     has_same_size = len({measured.header["settings"]["num_samples"] for measured in measurements}) == 1
-    names: list[str] = []
-    for name in measurements[0].values:
-        is_shared = all(name in measured.values for measured in measurements)
-        if is_shared and (has_same_size or name not in DIVERSITY):
-            names.append(name)
-    return names
+    shared = [name for name in measurements[0].values if all(name in measured.values for measured in measurements)]
+    return [name for name in shared if has_same_size or name not in DIVERSITY]
 
 
 def require_distinct(files: Sequence[SampleFile]) -> None:
     """Refuse two files for the same model and problem set: one table cannot hold both."""
-    by_key: dict[tuple[str, str], list[str]] = {}
+    paths: dict[tuple[str, str], Path] = {}
     for file in files:
-        by_key.setdefault((file.header["model"], file.header["problems"]["name"]), []).append(str(file.path))
-    for (model, problems), paths in by_key.items():
-        if len(paths) > 1:
+        model, problems = file.header["model"], file.header["problems"]["name"]
+        if (model, problems) in paths:
             raise ConfigError(
-                f"Several files are for model {model!r} on {problems!r}: {', '.join(paths)}. Pass only one of them, "
-                "or compare them with `gtpo compare`."
+                f"Two files are for model {model!r} on {problems!r}: {paths[model, problems]} and {file.path}. "
+                "Pass only one of them, or compare them with `gtpo compare`."
             )
+        paths[model, problems] = file.path
 
 
 def _difference(first: Measurement, second: Measurement) -> Difference:
@@ -131,14 +122,11 @@ def _difference(first: Measurement, second: Measurement) -> Difference:
             "Sample both with the same --problems, --limit and --data-dir."
         )
     shared = min(first.num_problems, second.num_problems)  # an unfinished file lacks the last problems
-    names = comparable([first, second])
-    return Difference(
-        first=first.model,
-        second=second.model,
-        problems=first.problems,
-        num_problems=shared,
-        metrics={name: paired_difference(first.values[name][:shared], second.values[name][:shared]) for name in names},
-    )
+    metrics = {
+        name: paired_difference(first.values[name][:shared], second.values[name][:shared])
+        for name in comparable([first, second])
+    }
+    return Difference(first.model, second.model, first.problems, shared, metrics)
 
 
 def _complete_problems(file: SampleFile) -> list[list[Sample]]:

@@ -4,21 +4,17 @@ Samples are appended as they are made. Grades, metrics, tables and figures are c
 evaluation can be interrupted and resumed, and its metrics can be recomputed without a model.
 """
 
-import contextlib
 import dataclasses
 import json
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.files import locked, parse_json, write_atomic, writing
-
-FORMAT = 1
+from gtpo.files import parse_json, write_atomic, writing
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -47,7 +43,7 @@ class SettingsHeader(TypedDict):
 class SampleHeader(TypedDict):
     """The first line of a sample file."""
 
-    gtpo_samples: int
+    gtpo_samples: Literal[1]
     model: str
     engine: dict[str, str]
     problems: ProblemsHeader
@@ -86,38 +82,39 @@ def read_samples(path: Path) -> SampleFile:
     try:
         content = path.read_bytes()
     except OSError as error:
-        hint = f"{path}/*.jsonl or {path}/*/*.jsonl" if path.is_dir() else "a file that `gtpo eval` wrote"
-        raise DataError(f"Cannot read {path}: {error.strerror}. Pass {hint}.") from error
+        remedy = "Pass sample files, as in runs/eval/*/*.jsonl."
+        raise DataError(f"Cannot read {path}: {error.strerror}. {remedy}") from error
     *lines, torn = content.split(b"\n")
     if torn:
         logger.warning("%s: dropped an unfinished last line of %d bytes", path, len(torn))
-    if not lines:
-        raise DataError(f"{path} has no header line. Delete it, or pass a sample file that `gtpo eval` wrote.")
-    header = _parse_header(path, lines[0])
+    try:
+        header = msgspec.convert(parse_json(lines[0] if lines else b""), SampleHeader)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise DataError(
+            f"{path} does not start with the header of a sample file: {error}. Pass a file that `gtpo eval` wrote."
+        ) from error
     samples: list[Sample] = []
     for index, line in enumerate(lines[1:]):
-        sample = _parse_sample(path, index + 2, line)
-        problem, number = divmod(index, header["settings"]["num_samples"])
-        if (sample.problem, sample.sample) != (problem, number):
+        try:
+            sample = msgspec.convert(parse_json(line), Sample)
+            if (sample.problem, sample.sample) != divmod(index, header["settings"]["num_samples"]):
+                raise ValueError(f"sample {sample.sample} of problem {sample.problem} is out of order")
+        except (ValueError, msgspec.ValidationError) as error:
             raise DataError(
-                f"{path}, line {index + 2}: expected sample {number} of problem {problem}, got sample {sample.sample} "
-                f"of problem {sample.problem}. Lines are missing, or two evaluations wrote at the same time. Delete "
-                "this line and all later ones; the same command then samples them again."
-            )
+                f"{path}, line {index + 2} is damaged ({str(error)[:120]}). "
+                "Delete this line and all later ones; the same command then samples them again."
+            ) from error
         samples.append(sample)
     return SampleFile(path, header, samples)
 
 
-def start_or_resume(
-    path: Path, header: SampleHeader, batch_size: int, digest: Callable[[int], str] | None = None
-) -> int:
+def start_or_resume(path: Path, header: SampleHeader, batch_size: int, digest: Callable[[int], str]) -> int:
     """Prepare the file for appending and return the number of samples that it keeps.
 
     An incomplete batch is dropped and sampled again, so the samples do not depend on where the interruption fell. A
     file with other settings is refused. A file about the first of the requested problems is extended; `digest(n)` is
     the digest of the first n problems.
     """
-    writable_folder(path.parent)
     with writing(path):
         content = path.read_bytes() if path.exists() else b""
         if b"\n" not in content:
@@ -143,78 +140,25 @@ def append_samples(path: Path, samples: Sequence[Sample]) -> None:
         file.write(lines)
 
 
-def only_writer(path: Path) -> contextlib.AbstractContextManager[None]:
-    """A lock that refuses a second process which would sample into the same file."""
-    writable_folder(path.parent)
-    return locked(
-        path.with_suffix(".lock"),
-        f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out.",
-    )
-
-
-def writable_folder(path: Path) -> None:
-    """Create the folder; ConfigError if it cannot be created or written to."""
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-    if not os.access(path, os.W_OK):
-        raise ConfigError(f"Cannot write {path}: the folder is read-only. Choose another place with --out.")
-
-
 def _line(row: Mapping[str, Any]) -> bytes:
     """One line of pure ASCII, so control characters and lone surrogates of a completion survive."""
     return json.dumps(row, allow_nan=False).encode("ascii") + b"\n"
 
 
-def _parse_header(path: Path, line: bytes) -> SampleHeader:
-    try:
-        row = parse_json(line)
-    except ValueError:
-        row = None
-    if not isinstance(row, dict) or row.get("gtpo_samples") != FORMAT:
-        raise DataError(f"{path} does not start with the header of a sample file. Was it written by `gtpo eval`?")
-    try:
-        return msgspec.convert(row, SampleHeader)
-    except msgspec.ValidationError as error:
-        raise DataError(
-            f"{path} has a damaged header: {error}. Fix its first line, or delete the file and sample again."
-        ) from error
-
-
-def _parse_sample(path: Path, number: int, line: bytes) -> Sample:
-    try:
-        return msgspec.convert(parse_json(line), Sample)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise DataError(
-            f"{path}, line {number} is damaged ({str(error)[:120]}). "
-            "Delete this line and all later ones; the same command then samples them again."
-        ) from error
-
-
-def _require_same_request(file: SampleFile, header: SampleHeader, digest: Callable[[int], str] | None) -> None:
+def _require_same_request(file: SampleFile, header: SampleHeader, digest: Callable[[int], str]) -> None:
     """Refuse a file that was sampled with other settings, or from problems that are not the first of these."""
     old, new = _flat(file.header), _flat(header)
     num_old = old["problems.count"]
-    if digest is not None and num_old < new["problems.count"] and digest(num_old) == old["problems.sha256"]:
+    if num_old < new["problems.count"] and digest(num_old) == old["problems.sha256"]:
         old |= _flat({"problems": header["problems"]})
-    differences = _differences(old, new)
-    if not differences:
-        return
-    advice = "Choose another folder with --out, repeat the old settings, or delete the file."
-    if any("max_new_tokens" in difference for difference in differences):
-        advice += " The default of max_new_tokens depends on the longest prompt: pass --max-new-tokens."
-    raise ConfigError(f"{file.path} was sampled with other settings ({'; '.join(differences)}). {advice}")
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    differences: list[str] = []
-    if "problems.count" in names:
-        differences.append(
-            f"--limit: the file is for {old['problems.count']} problems, not for {new['problems.count']}"
+    if names:
+        differences = [f"{name} was {old.get(name)!r:.60}, is {new.get(name)!r:.60}" for name in names]
+        raise ConfigError(
+            f"{file.path} was sampled with other settings ({'; '.join(differences)}). Repeat the old settings, delete "
+            "the file, or choose another folder with --out. --limit sets problems.count; the default of "
+            "--max-new-tokens depends on the longest prompt."
         )
-        names = [name for name in names if name not in ("problems.count", "problems.sha256")]
-    differences += [f"{name} was {old.get(name)!r:.60}, is {new.get(name)!r:.60}" for name in names]
-    return differences
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

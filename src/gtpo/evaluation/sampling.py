@@ -6,11 +6,13 @@ made in changes it only through rounding, which depends on the shape of a batch.
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from gtpo.errors import ConfigError, require
+from gtpo.problems import SYSTEM_PROMPT
 
 ENGINES = ("transformers", "vllm")
 GPU_MEMORY = 0.9
@@ -31,7 +33,7 @@ class SamplingSettings:
     top_p: float = 1.0
     max_new_tokens: int | None = None
     seed: int = 0
-    system_prompt: str | None = None
+    system_prompt: str = SYSTEM_PROMPT
 
     def __post_init__(self) -> None:
         require(self.num_samples >= 1, "samples", self.num_samples, "at least 1")
@@ -53,20 +55,14 @@ class SamplingSettings:
 
     def fitted(self, longest_prompt: int, context_length: int | None) -> "SamplingSettings":
         """These settings with a `max_new_tokens` that fits the model's context."""
-        if context_length is None:
-            return dataclasses.replace(self, max_new_tokens=self.max_new_tokens or MAX_NEW_TOKENS)
-        room = context_length - longest_prompt
-        if room < 1:
+        room = math.inf if context_length is None else context_length - longest_prompt
+        max_new_tokens = self.max_new_tokens or max(1, int(min(MAX_NEW_TOKENS, room)))
+        if max_new_tokens > room:
             raise ConfigError(
-                f"The longest prompt has {longest_prompt} tokens and the model's context {context_length}: there is "
-                "no room for new tokens. Remove such problems from the set."
+                f"The longest prompt has {longest_prompt} tokens, which leaves {room} of the model's {context_length} "
+                f"for a completion, but max_new_tokens is {max_new_tokens}. Lower it, or remove the longest problems."
             )
-        if self.max_new_tokens is not None and self.max_new_tokens > room:
-            raise ConfigError(
-                f"The longest prompt has {longest_prompt} tokens and the model's context {context_length}: there is "
-                f"room for {room} new tokens, not for {self.max_new_tokens}. Set --max-new-tokens to at most {room}."
-            )
-        return dataclasses.replace(self, max_new_tokens=self.max_new_tokens or min(MAX_NEW_TOKENS, room))
+        return dataclasses.replace(self, max_new_tokens=max_new_tokens)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,3 +124,18 @@ def row_seed(seed: int, problem: int, sample: int) -> int:
     """A separate seed for every sample, unrelated to the seeds of its neighbours."""
     digest = hashlib.sha256(f"{seed}/{problem}/{sample}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+def weights_digest(model: str, config: Any) -> str:
+    """Identifies the weights: the commit of a hub model, otherwise a digest of some pages of every weight file."""
+    if not Path(model).is_dir():
+        return str(getattr(config, "_commit_hash", None) or model)
+    digest = hashlib.sha256()
+    for path in sorted(path for path in Path(model).iterdir() if path.suffix in (".safetensors", ".bin", ".pt")):
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}".encode())
+        with path.open("rb") as file:
+            for offset in range(0, size, max(1, size // 64)):
+                file.seek(offset)
+                digest.update(file.read(4096))
+    return digest.hexdigest()[:16]

@@ -1,14 +1,10 @@
 """Tables as rows of strings: the metrics of one problem set, and the table of the paper."""
 
-import re
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gtpo.errors import DataError
 from gtpo.evaluation.evaluate import Evaluation
-from gtpo.evaluation.metrics import Difference, Estimate, Measurement
+from gtpo.evaluation.metrics import Estimate, Measurement
 from gtpo.statistics import PairedDifference
 from gtpo.text import MISSING, printable
 
@@ -34,8 +30,9 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
     measurements = [measured for measured in evaluation.measurements if measured.problems == problems]
     differences = [difference for difference in evaluation.differences if difference.problems == problems]
     header = ["", *(printable(measured.model) for measured in measurements)]
+    sizes = {measured.num_problems for measured in measurements}
     for difference in differences:
-        note = _fewer_problems_note(difference, measurements)
+        note = "" if sizes == {difference.num_problems} else f" (first {difference.num_problems} problems)"
         header.append(f"{printable(difference.first)} − {printable(difference.second)}{note}")
     names = dict.fromkeys(name for measured in measurements for name in measured.estimates)
     rows = [header]
@@ -45,12 +42,6 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
         row += [_cell(name, difference.metrics.get(name)) for difference in differences]
         rows.append(row)
     return rows
-
-
-def _fewer_problems_note(difference: Difference, measurements: Sequence[Measurement]) -> str:
-    """How many problems a difference covers, where the models' own columns cover more."""
-    sizes = {measured.num_problems for measured in measurements}
-    return "" if sizes == {difference.num_problems} else f" (first {difference.num_problems} problems)"
 
 
 def sampling_lines(measurements: Sequence[Measurement]) -> list[str]:
@@ -66,8 +57,9 @@ def sampling_lines(measurements: Sequence[Measurement]) -> list[str]:
 def _sampling_line(measured: Measurement) -> str:
     settings = measured.header["settings"]
     plural = "" if settings["num_samples"] == 1 else "s"
-    is_greedy = settings["temperature"] == 0
-    sampling = "greedy" if is_greedy else f"temperature {settings['temperature']:g}, top-p {settings['top_p']:g}"
+    sampling = f"temperature {settings['temperature']:g}, top-p {settings['top_p']:g}"
+    if settings["temperature"] == 0:
+        sampling = "greedy"
     return (
         f"{measured.num_problems} problems × {settings['num_samples']} sample{plural}, {sampling}, "
         f"at most {settings['max_new_tokens']} tokens, seed {settings['seed']}"
@@ -79,29 +71,27 @@ def sampling_difference(first: Sequence[Measurement], second: Sequence[Measureme
     differences: dict[str, None] = {}
     for problems in dict.fromkeys(measured.problems for measured in first):
         for name in ("num_samples", "temperature", "top_p", "max_new_tokens"):
-            before, after = (_setting_values(side, problems, name) for side in (first, second))
-            if after and (before != after or len(before) > 1):
-                differences[f"{name.replace('_', ' ')} {_joined(before)} against {_joined(after)}"] = None
+            before, after = (
+                {measured.header["settings"][name] for measured in side if measured.problems == problems}
+                for side in (first, second)
+            )
+            if after and len(before | after) > 1:
+                sides = [", ".join(f"{value:g}" for value in sorted(values)) for values in (before, after)]
+                differences[f"{name.replace('_', ' ')} {' against '.join(sides)}"] = None
     return "; ".join(differences)
-
-
-def _setting_values(measurements: Sequence[Measurement], problems: str, name: str) -> list[float]:
-    return sorted({measured.header["settings"][name] for measured in measurements if measured.problems == problems})
-
-
-def _joined(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
 
 
 def paper_rows(evaluation: Evaluation) -> list[list[str]]:
     """Table 1 of arXiv:2508.03772 from an evaluation, in percent, header first, then one row per model."""
-    measured = {(measured.model, measured.problems): measured.values for measured in evaluation.measurements}
+    cells: dict[str, dict[tuple[str, str], str]] = {}
+    for measured in evaluation.measurements:
+        row = cells.setdefault(measured.model, {})
+        for metric, values in measured.values.items():
+            row[measured.problems, metric] = f"{100 * values.mean():.1f}"
     rows = [["model", *(f"{title} {metric}" for title, _, metric in PAPER_COLUMNS)]]
-    for model in evaluation.models:
-        row = [printable(model)]
-        for _, problems, metric in PAPER_COLUMNS:
-            row.append(_percent(measured.get((model, problems), {}).get(metric)))
-        rows.append(row)
+    for model, row in cells.items():
+        columns = [row.get((problems, metric), MISSING) for _, problems, metric in PAPER_COLUMNS]
+        rows.append([printable(model), *columns])
     if all(cell == MISSING for row in rows[1:] for cell in row[1:]):
         raise DataError("The paper's table needs results on aime24, aime25 or amc23. Evaluate at least one of them.")
     return rows
@@ -138,13 +128,9 @@ def _cell(name: str, result: Estimate | PairedDifference | None) -> str:
         return MISSING
     is_difference = isinstance(result, PairedDifference)
     value = result.difference if is_difference else result.value
-    scale = 100 if re.match(r"pass@|maj@|format_rate|truncation_rate", name) else 1
+    scale = 100 if _label(name).endswith("%") else 1
     digits = 3 if name == "mean_entropy" else 1
     # "z" removes the minus sign of a value that rounds to zero
     center = f"{scale * value:{'+' if is_difference else ''}z.{digits}f}"
     interval = f"[{scale * result.low:z.{digits}f}, {scale * result.high:z.{digits}f}]"
     return f"{center} {interval}".replace("-", "−")
-
-
-def _percent(values: NDArray[np.float64] | None) -> str:
-    return MISSING if values is None else f"{100 * values.mean():.1f}"

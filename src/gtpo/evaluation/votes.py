@@ -1,8 +1,8 @@
 """From texts to votes: the answer of each completion, whether it is correct, and which answers mean the same."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
 
 from gtpo.evaluation.samples import Sample
 
@@ -16,6 +16,8 @@ MAX_COMPARED = 1000
 """Longer answers are not mathematics; they are compared as strings."""
 
 _BATCH = 1024
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,6})?")
+"""At most 15 digits: two such numbers are equal if and only if they are equal as floats."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,17 +39,20 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Grad
     """
     from gtpo.rewards import extract_answer, has_format
 
-    answers = [[_stripped(extract_answer(sample.text)) for sample in samples] for samples in problems]
+    answers = [[(extract_answer(sample.text) or "").strip() for sample in samples] for samples in problems]
     golds = [samples[0].gold for samples in problems]
-    pairs: dict[Pair, None] = {}
+    pairs: list[Pair] = []
     for problem_answers, gold in zip(answers, golds, strict=True):
-        for answer in problem_answers:
-            if answer is not None:
-                pairs[answer, gold] = None
-    verdicts = _verdicts(list(pairs), lambda num_done: progress("grading", num_done, len(pairs)))
+        pairs += [(answer, gold) for answer in problem_answers if answer]
+    pairs = list(dict.fromkeys(pairs))
+    verdicts: dict[Pair, bool] = {}
+    for start in range(0, len(pairs), _BATCH):
+        progress("grading", start, len(pairs))
+        verdicts.update(_graded(pairs[start : start + _BATCH]))
+    progress("grading", len(pairs), len(pairs))
 
     correctness = [
-        {answer: verdicts[answer, gold] for answer in problem_answers if answer is not None}
+        {answer: verdicts[answer, gold] for answer in problem_answers if answer}
         for problem_answers, gold in zip(answers, golds, strict=True)
     ]
     spellings = merge_answers(correctness, progress)
@@ -55,8 +60,8 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Grad
     for samples, problem_answers, is_correct, spelling in zip(problems, answers, correctness, spellings, strict=True):
         graded.append(
             GradedProblem(
-                answers=[None if answer is None else spelling[answer] for answer in problem_answers],
-                is_correct=[answer is not None and is_correct[answer] for answer in problem_answers],
+                answers=[spelling.get(answer) for answer in problem_answers],
+                is_correct=[is_correct.get(answer, False) for answer in problem_answers],
                 has_format=[has_format(sample.text) for sample in samples],
             )
         )
@@ -91,29 +96,16 @@ def merge_answers(problems: Sequence[dict[str, bool]], progress: Progress) -> li
 
 def _equal_to_first(problems: Sequence[Sequence[str]]) -> set[Pair]:
     """The pairs (answer, first answer of the same problem) that are equal."""
-    equal: set[Pair] = set()
-    unsure: dict[Pair, None] = {}
-    for answers in problems:
-        for answer in answers:
-            pair = answer, answers[0]
-            is_equal = _plainly_equal(*pair)
-            if is_equal is None:
-                unsure[pair] = None
-            elif is_equal:
-                equal.add(pair)
-    equal.update(pair for pair, is_equal in _verdicts(list(unsure)).items() if is_equal)
-    return equal
+    pairs = [(answer, answers[0]) for answers in problems for answer in answers]
+    equal = {pair: _plainly_equal(*pair) for pair in pairs}
+    equal |= _graded([pair for pair, is_equal in equal.items() if is_equal is None])
+    return {pair for pair, is_equal in equal.items() if is_equal}
 
 
-def _verdicts(pairs: list[Pair], on_progress: Callable[[int], None] = lambda _: None) -> dict[Pair, bool]:
+def _graded(pairs: Sequence[Pair]) -> dict[Pair, bool]:
     from gtpo.rewards import are_correct
 
-    verdicts: list[bool] = []
-    on_progress(0)
-    for start in range(0, len(pairs), _BATCH):
-        batch = pairs[start : start + _BATCH]
-        verdicts += are_correct([answer for answer, _ in batch], [gold for _, gold in batch])
-        on_progress(len(verdicts))
+    verdicts = are_correct([answer for answer, _ in pairs], [gold for _, gold in pairs])
     return dict(zip(pairs, verdicts, strict=True))
 
 
@@ -127,18 +119,6 @@ def _plainly_equal(answer: str, other: str) -> bool | None:
         return True
     if max(len(answer), len(other)) > MAX_COMPARED:
         return False
-    first, second = _plain_number(answer), _plain_number(other)
-    return None if first is None or second is None else first == second
-
-
-def _plain_number(answer: str) -> Decimal | None:
-    if len(answer) > 15 or not answer.isascii() or set(answer) - set("-.0123456789"):
-        return None
-    try:
-        return Decimal(answer)
-    except InvalidOperation:
-        return None
-
-
-def _stripped(answer: str | None) -> str | None:
-    return (answer or "").strip() or None
+    if _PLAIN_NUMBER.fullmatch(answer) and _PLAIN_NUMBER.fullmatch(other):
+        return float(answer) == float(other)
+    return None

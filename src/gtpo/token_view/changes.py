@@ -4,6 +4,7 @@ Push is weighted as in the loss: |push| / |o_i| for each trained token of comple
 """
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -14,12 +15,11 @@ _TAG = re.compile(r"</?([A-Za-z][\w-]{0,40})>")
 _SPECIAL = {"s", "eos", "bos", "pad", "unk", "end_of_turn", "start_of_turn", "end_of_text"}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Changes:
     """Counts and sums. A share is None where its denominator is zero."""
 
     groups: int = 0
-    groups_with_conflicts: int = 0
     completions: int = 0
     filtered: int = 0
     tokens: int = 0  # trained
@@ -50,12 +50,12 @@ class Changes:
 
 def count_changes(groups: Iterable[GroupRecord]) -> Changes:
     """The changes in all groups together."""
-    total = Changes()
+    changes = Changes()
     for group in groups:
-        parts = [_of_completion(completion) for completion in group.completions]
-        has_conflicts = any(part.conflicts for part in parts)
-        total = _sum([total, Changes(groups=1, groups_with_conflicts=int(has_conflicts)), *parts])
-    return total
+        changes.groups += 1
+        for completion in group.completions:
+            _count(completion, changes)
+    return changes
 
 
 def tag_tokens(pieces: Sequence[str]) -> list[bool]:
@@ -64,44 +64,34 @@ def tag_tokens(pieces: Sequence[str]) -> list[bool]:
     >>> tag_tokens(["<", "answer", ">", "4", "</answer>", "<eos>"])
     [True, True, True, False, True, False]
     """
-    tags = [match.span() for match in _TAG.finditer("".join(pieces)) if match[1].lower() not in _SPECIAL]
-    is_tag: list[bool] = []
-    start, tag = 0, 0
-    for piece in pieces:
-        end = start + len(piece)
-        while tag < len(tags) and tags[tag][1] <= start:
-            tag += 1
-        is_tag.append(tag < len(tags) and tags[tag][0] < end and start < tags[tag][1])
-        start = end
-    return is_tag
+    text = "".join(pieces)
+    in_tag = bytearray(len(text))
+    for match in _TAG.finditer(text):
+        if match[1].lower() not in _SPECIAL:
+            in_tag[match.start() : match.end()] = b"\1" * len(match[0])
+    ends = list(itertools.accumulate(map(len, pieces)))
+    return [any(in_tag[end - len(piece) : end]) for piece, end in zip(pieces, ends, strict=True)]
 
 
-def _of_completion(completion: CompletionRecord) -> Changes:
-    trained = sum(completion.trained)
+def _count(completion: CompletionRecord, changes: Changes) -> None:
+    changes.completions += 1
     if not completion.valid:
-        return Changes(completions=1)
-    push = (completion.push or 0.0) / max(1, trained)
-    counted = Changes(completions=1, tokens=trained, down=-min(push, 0) * trained, up=max(push, 0) * trained)
+        return
+    num_trained = sum(completion.trained)
+    push = (completion.push or 0.0) / max(1, num_trained)
+    changes.tokens += num_trained
+    changes.down += max(-push, 0.0) * num_trained
+    changes.up += max(push, 0.0) * num_trained
     if not completion.kept:
-        return dataclasses.replace(counted, filtered=1)
-    is_tag, fates = tag_tokens(completion.pieces), token_fates(completion)
-    conflicts = [
-        position
-        for position, is_trained in enumerate(completion.trained)
-        if is_trained and in_conflict_run(completion, position)
-    ]
-    weights = [completion.token_weight[position] or 0.0 for position in conflicts]
-    return dataclasses.replace(
-        counted,
-        protected=fates.count("skipped"),
-        amplified=fates.count("amplified"),
-        conflicts=len(conflicts),
-        conflict_tags=sum(is_tag[position] for position in conflicts),
-        down_skipped=sum(-min(push, 0) * (1 - weight) for weight in weights if weight < 1),
-        up_added=sum(max(push, 0) * (weight - 1) for weight in weights if weight > 1),
-    )
-
-
-def _sum(parts: Sequence[Changes]) -> Changes:
-    names = [field.name for field in dataclasses.fields(Changes)]
-    return Changes(**{name: sum(getattr(part, name) for part in parts) for name in names})
+        changes.filtered += 1
+        return
+    fates, is_tag = token_fates(completion), tag_tokens(completion.pieces)
+    changes.protected += fates.count("skipped")
+    changes.amplified += fates.count("amplified")
+    for position, is_trained in enumerate(completion.trained):
+        if is_trained and in_conflict_run(completion, position):
+            weight = completion.token_weight[position] or 0.0
+            changes.conflicts += 1
+            changes.conflict_tags += is_tag[position]
+            changes.down_skipped += max(-push, 0.0) * max(1 - weight, 0.0)
+            changes.up_added += max(push, 0.0) * max(weight - 1, 0.0)

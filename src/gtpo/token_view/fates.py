@@ -13,6 +13,7 @@ class Fate:
     mark: str
     label: str
     meaning: str
+    rare: bool = False  # in the legend only where it occurs
 
 
 FATES = {
@@ -22,15 +23,13 @@ FATES = {
         Fate("skipped", "◇", "penalty skipped", "shared with a good completion: not pushed down, λ < 1"),
         Fate("up", "▲", "pushed up", "made more likely"),
         Fate("down", "▼", "pushed down", "made less likely"),
-        Fate("worsened", "▼▼", "pushed down harder", "λ > 1, but the entropy penalty exceeds the advantage"),
-        Fate("still", "=", "no push", "the advantage is zero"),
-        Fate("untrained", "○", "not trained", "not written by the policy, such as tool output"),
+        Fate("worsened", "▼▼", "pushed down harder", "λ > 1, but the entropy penalty exceeds the advantage", True),
+        Fate("still", "=", "no push", "the advantage is zero", True),
+        Fate("untrained", "○", "not trained", "not written by the policy, such as tool output", True),
         Fate("filtered", "▨", "completion filtered", "mean entropy ⟨H⟩ above the threshold: no token is pushed"),
-        Fate("invalid", "✕", "completion excluded", "no reward, or truncated and masked: no token is pushed"),
+        Fate("invalid", "✕", "completion excluded", "no reward, or truncated and masked: no token is pushed", True),
     )
 }
-RARE = ("worsened", "still", "untrained", "invalid")
-"""Listed in the legend only where they occur."""
 
 
 def token_fates(completion: CompletionRecord) -> list[str]:

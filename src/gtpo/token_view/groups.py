@@ -1,8 +1,8 @@
 """The recorded groups of a run. Unusable records are skipped and reported."""
 
 import dataclasses
+import textwrap
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from gtpo.errors import DataError
@@ -25,7 +25,8 @@ class LoadedGroups:
         """Only the groups of one step."""
         groups = [group for group in self.groups if group.step == step]
         if not groups:
-            raise DataError(f"Step {step} was not recorded. Recorded steps: {_listed(self.steps)}.")
+            steps = textwrap.shorten(", ".join(map(str, self.steps)), 200, placeholder=" …")
+            raise DataError(f"Step {step} was not recorded. Recorded steps: {steps}.")
         return dataclasses.replace(self, groups=groups)
 
 
@@ -34,18 +35,11 @@ def load_groups(run: Path | str) -> LoadedGroups:
     path = _groups_file(Path(run))
     skipped: Counter[str] = Counter()
     groups: list[GroupRecord] = []
-
-    def on_skip(_: int, reason: str) -> None:
-        skipped[reason] += 1
-
-    for row in JsonLines(path).rows(on_skip):
-        if row.get("schema") != SCHEMA:
-            skipped[f"schema {row.get('schema')!r:.40}, while this version of gtpo reads schema {SCHEMA}"] += 1
-            continue
+    for row in JsonLines(path).rows(lambda _, reason: skipped.update([reason])):
         try:
             groups.append(group_from_row(row))
         except DataError:
-            skipped["fields are missing or inconsistent"] += 1
+            skipped[f"not schema {SCHEMA}, or fields are missing or inconsistent"] += 1
     notes = [f"{count} of the records in {path.name} skipped: {reason}." for reason, count in skipped.items()]
     if not groups:
         raise DataError(f"{path} has no groups to show. " + (" ".join(notes) or "The run has not recorded any yet."))
@@ -56,23 +50,10 @@ def _groups_file(run: Path) -> Path:
     path = run / GROUPS_FILE if run.is_dir() else run
     if path.is_file():
         return path
-    if not run.exists():
-        raise DataError(f"{run} does not exist. Pass the folder of a GTPO run.")
-    if any(run.glob("completions/*.parquet")) or any(run.glob("*.parquet")):
-        raise DataError(
-            f"{run} has no {GROUPS_FILE}, but it has completions that TRL logged. "
-            f"Try: gtpo inspect --completions {run}"
-        )
     runs = sorted(str(file.parent) for file in run.glob(f"*/{GROUPS_FILE}"))
-    hint = f"It contains runs: {', '.join(runs[:5])}" if runs else "Pass the folder of a GTPO run"
-    raise DataError(
-        f"{run} is not a run with recorded groups: it has no {GROUPS_FILE}. {hint} "
-        "(a run records groups unless record_groups is 0)."
-    )
-
-
-def _listed(steps: Sequence[int], max_listed: int = 24) -> str:
-    numbers = list(map(str, steps))
-    if len(numbers) > max_listed:
-        numbers = [*numbers[: max_listed // 2], "…", *numbers[-max_listed // 2 :]]
-    return ", ".join(numbers)
+    hint = "Pass the folder of a GTPO run; a run records groups unless record_groups is 0."
+    if any(run.glob("completions/*.parquet")) or any(run.glob("*.parquet")):
+        hint = f"But there are completions that TRL logged. Try: gtpo inspect --completions {run}"
+    elif runs:
+        hint = f"But there are runs: {', '.join(runs[:5])}."
+    raise DataError(f"{path} does not exist. {hint}")

@@ -152,7 +152,7 @@ function drawLegend() {
   const present = new Set(data.groups.flatMap((group) => group.completions.flatMap((row) => row.fates)));
   data.fates.forEach((fate, index) => {
     const never = data.rollouts && fate.name === "filtered";
-    if ((data.rare.includes(fate.name) || never) && !present.has(index)) return;
+    if ((fate.rare || never) && !present.has(index)) return;
     const item = make("li", "", null, at("legend"));
     make("span", `token ${fate.name}`, fate.label, item);
     make("span", "why", fate.meaning, item);

@@ -17,8 +17,8 @@ from typing import Any
 from gtpo.files import is_number
 from gtpo.records import CompletionRecord, GroupRecord
 from gtpo.text import visible, visible_lines
-from gtpo.token_view.changes import Changes, count_changes
-from gtpo.token_view.fates import FATES, RARE, token_fates
+from gtpo.token_view.changes import count_changes
+from gtpo.token_view.fates import FATES, token_fates
 from gtpo.token_view.groups import LoadedGroups
 
 MAX_TOKENS = 400_000
@@ -37,23 +37,27 @@ def render_page(
             f"The page shows {len(indices)} of {len(groups)} groups, evenly spaced, to stay small enough for a "
             "browser. Pass --step to see a particular one."
         )
+    texts: dict[str, int] = {}
     data = {
         "title": visible(title),
         "rollouts": rollouts,
         "opened": indices.index(opened),
         "notes": [visible_lines(note) for note in notes],
         "fates": [dataclasses.asdict(fate) for fate in FATES.values()],
-        "rare": RARE,
-        "changes": _changes(count_changes(groups)),
-        **_groups([groups[index] for index in indices]),
+        "changes": _changes(groups),
+        "groups": [_group(groups[index], texts) for index in indices],
+        "texts": list(texts),
     }
-    style, script = _part("css"), _part("js")
+    html, style, script = (
+        resources.files("gtpo.token_view").joinpath(f"page.{suffix}").read_text(encoding="utf-8")
+        for suffix in ("html", "css", "js")
+    )
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     parts = {"policy": policy, "style": style, "script": script, "data": embedded_json(data)}
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _part("html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], html)
 
 
 def embedded_json(data: Any) -> str:
@@ -73,21 +77,14 @@ def thin_out(groups: Sequence[GroupRecord], max_tokens: int) -> list[int]:
     return [number * len(groups) // num_shown for number in range(num_shown)]
 
 
-def _groups(groups: Sequence[GroupRecord]) -> dict[str, Any]:
-    texts: dict[str, int] = {}
-    pages: list[dict[str, Any]] = []
-    for group in groups:
-        pages.append(
-            {
-                "step": group.step,
-                "prompt": visible_lines(group.prompt),
-                "threshold": _number(group.entropy_threshold),
-                "initial": _number(group.initial_entropy),
-                "completions": [_completion(completion, texts) for completion in group.completions],
-                "changes": _changes(count_changes([group])),
-            }
-        )
-    return {"texts": list(texts), "groups": pages}
+def _group(group: GroupRecord, texts: dict[str, int]) -> dict[str, Any]:
+    return {
+        "step": group.step,
+        "prompt": visible_lines(group.prompt),
+        "threshold": _number(group.entropy_threshold),
+        "completions": [_completion(completion, texts) for completion in group.completions],
+        "changes": _changes([group]),
+    }
 
 
 def _completion(completion: CompletionRecord, texts: dict[str, int]) -> dict[str, Any]:
@@ -112,17 +109,14 @@ def _completion(completion: CompletionRecord, texts: dict[str, int]) -> dict[str
     }
 
 
-def _changes(changes: Changes) -> dict[str, Any]:
+def _changes(groups: Sequence[GroupRecord]) -> dict[str, Any]:
+    changes = count_changes(groups)
     shares = {name: getattr(changes, name) for name in ("share_removed", "share_added", "share_tags")}
     return {**dataclasses.asdict(changes), **shares}
 
 
 def _number(value: float | None) -> float | None:
     return float(f"{value:.5g}") if is_number(value) else None
-
-
-def _part(suffix: str) -> str:
-    return resources.files("gtpo.token_view").joinpath(f"page.{suffix}").read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

@@ -2,16 +2,14 @@
 
 import math
 from itertools import groupby
-from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
 
 from gtpo.records import CompletionRecord, GroupRecord
 from gtpo.text import visible, visible_lines
 from gtpo.token_view.changes import count_changes
-from gtpo.token_view.fates import FATES, RARE, token_fates
-
-if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
-    from rich.text import Text
+from gtpo.token_view.fates import FATES, token_fates
 
 _STYLES = {
     "amplified": "bold white on #0b5fa5",
@@ -27,27 +25,17 @@ _STYLES = {
 _BAR_WIDTH = 12
 
 
-def group_view(group: GroupRecord) -> "Group":
+def group_view(group: GroupRecord) -> Group:
     """What rich prints: prompt, legend, the completions with the good ones first, and the counts."""
-    from rich.console import Group
-    from rich.text import Text
-
-    parts: list[RenderableType] = [
-        Text(f"step {group.step}", style="bold"),
-        Text(visible_lines(group.prompt, 2000), style="dim"),
-    ]
+    parts = [Text(f"step {group.step}", style="bold"), Text(visible_lines(group.prompt, 2000), style="dim")]
     parts.append(_legend({fate for completion in group.completions for fate in token_fates(completion)}))
-    order = sorted(
-        enumerate(group.completions, start=1), key=lambda pair: (not pair[1].valid, -(pair[1].advantage or 0.0))
-    )
-    for number, completion in order:
+    numbered = enumerate(group.completions, start=1)
+    for number, completion in sorted(numbered, key=lambda pair: (not pair[1].valid, -(pair[1].advantage or 0.0))):
         parts += [Text(), _facts(number, completion, group.entropy_threshold), _tokens(completion)]
-    parts += [Text(), Text(changes_line(group))]
-    return Group(*parts)
+    return Group(*parts, Text(), Text(_changes_line(group)))
 
 
-def changes_line(group: GroupRecord) -> str:
-    """What GTPO changed in a group, in one line."""
+def _changes_line(group: GroupRecord) -> str:
     changes = count_changes([group])
     removed, tags = _percent(changes.share_removed), _percent(changes.share_tags)
     return (
@@ -57,22 +45,17 @@ def changes_line(group: GroupRecord) -> str:
     )
 
 
-def _legend(present: set[str]) -> "Text":
-    from rich.text import Text
-
+def _legend(present: set[str]) -> Text:
     text = Text()
-    for fate in FATES.values():
-        if fate.name in present or fate.name not in RARE:
-            text.append(f"{fate.mark} {fate.label}", style=_STYLES[fate.name]).append(
-                f"  {fate.meaning}\n", style="dim"
-            )
+    for name, fate in FATES.items():
+        if name in present or not fate.rare:
+            text.append(f"{fate.mark} {fate.label}", style=_STYLES[name])
+            text.append(f"  {fate.meaning}\n", style="dim")
     text.rstrip()
     return text
 
 
-def _facts(number: int, completion: CompletionRecord, threshold: float | None) -> "Text":
-    from rich.text import Text
-
+def _facts(number: int, completion: CompletionRecord, threshold: float | None) -> Text:
     advantage = completion.advantage or 0.0
     kind = "good" if advantage > 1e-5 else "bad" if advantage < -1e-5 else "tied"
     if not completion.valid:
@@ -97,9 +80,7 @@ def _bar(entropy: float, threshold: float | None) -> str:
     return f" {''.join(cells)} {'above' if entropy > threshold else 'below'} {name}"
 
 
-def _tokens(completion: CompletionRecord) -> "Text":
-    from rich.text import Text
-
+def _tokens(completion: CompletionRecord) -> Text:
     text = Text("  ")
     fates = token_fates(completion)
     for fate, positions in groupby(range(len(fates)), key=fates.__getitem__):

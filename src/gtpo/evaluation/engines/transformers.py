@@ -5,16 +5,14 @@ the end (58 GB for 64 completions of 1,500 tokens of Qwen). The logits processor
 during generation, draws the token from the random numbers of the sample, and masks all other tokens.
 """
 
-import hashlib
 import inspect
-import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -25,7 +23,7 @@ from transformers import (
 )
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.evaluation.sampling import SampledText, SamplingSettings, is_missing_folder
+from gtpo.evaluation.sampling import SampledText, SamplingSettings, is_missing_folder, weights_digest
 
 
 class TransformersEngine:
@@ -54,7 +52,7 @@ class TransformersEngine:
         self.context_length: int | None = getattr(self.model.config, "max_position_embeddings", None)
         self.description = {
             "engine": "transformers",
-            "weights": _weights_digest(model, self.model),
+            "weights": weights_digest(model, self.model.config),
             "dtype": str(dtype).removeprefix("torch."),
         }
 
@@ -62,21 +60,16 @@ class TransformersEngine:
     def sample(
         self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
     ) -> list[SampledText]:
-        width = max(map(len, prompts))
-        input_ids = torch.tensor(
-            [[self.pad_id] * (width - len(prompt)) + prompt for prompt in prompts], device=self.device
-        )
-        mask = torch.tensor(
-            [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=self.device
-        )
+        rows = [torch.tensor(prompt, device=self.device) for prompt in prompts]
+        masks = [torch.ones_like(row) for row in rows]
         sampler = _SeededSampler(seeds, settings, self.device)
         output: Any = self.model.generate(
-            input_ids=input_ids,
-            attention_mask=mask,
+            input_ids=pad_sequence(rows, batch_first=True, padding_value=self.pad_id, padding_side="left"),
+            attention_mask=pad_sequence(masks, batch_first=True, padding_side="left"),
             max_new_tokens=settings.max_new_tokens,
             logits_processor=LogitsProcessorList([sampler]),
         )
-        completions: Tensor = output[:, width:].cpu()
+        completions: Tensor = output[:, max(map(len, prompts)) :].cpu()
         entropies = torch.stack(sampler.entropies, dim=1).cpu()  # (B, T)
         if not bool(torch.isfinite(entropies).all()):
             raise DataError(
@@ -123,24 +116,10 @@ class _SeededSampler(LogitsProcessor):
 
 def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
     """Every token that ends a completion. Some models have several, of which the tokenizer names only one."""
-    ends = [model.generation_config.eos_token_id, tokenizer.eos_token_id]
-    ids = itertools.chain.from_iterable(end if isinstance(end, list) else [end] for end in ends)
-    stop_ids = sorted({int(stop_id) for stop_id in ids if stop_id is not None})
-    if not stop_ids:
+    ends = [end for end in (model.generation_config.eos_token_id, tokenizer.eos_token_id) if end is not None]
+    if not ends:
         raise ConfigError("Neither the model nor its tokenizer has an end-of-sequence token. Set eos_token_id.")
-    return stop_ids
-
-
-def _weights_digest(source: str, model: Any) -> str:
-    """Identifies the weights: the commit of a hub model, otherwise a digest of some values of every parameter."""
-    if not Path(source).is_dir() and (commit := getattr(model.config, "_commit_hash", None)):
-        return str(commit)
-    digest = hashlib.sha256()
-    for name, parameter in model.named_parameters():
-        flat = parameter.detach().flatten()
-        values = flat[:: max(1, len(flat) // 64)].float().cpu().numpy()
-        digest.update(name.encode() + values.tobytes())
-    return digest.hexdigest()[:16]
+    return np.unique(np.hstack(ends)).tolist()
 
 
 def _reason(model: str, error: Exception) -> str:

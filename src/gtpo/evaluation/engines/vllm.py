@@ -1,12 +1,10 @@
 """Sampling with vLLM: many completions at once on a GPU, without entropies, which vLLM cannot return."""
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from gtpo.errors import ConfigError, MissingExtraError
-from gtpo.evaluation.sampling import SampledText, SamplingSettings
+from gtpo.evaluation.sampling import SampledText, SamplingSettings, weights_digest
 
 
 class VLLMEngine:
@@ -27,15 +25,14 @@ class VLLMEngine:
             # "vllm" ignores the sampling defaults in the model's generation_config.json.
             self._llm: Any = vllm.LLM(model=model, generation_config="vllm", **options)
         except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"Model {model!r} cannot be loaded by vLLM: {str(error).strip().partition(chr(10))[0]}"
-            ) from error
+            reason = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"Model {model!r} cannot be loaded by vLLM: {reason}") from error
         config: Any = self._llm.llm_engine.model_config
         self.tokenizer: Any = self._llm.get_tokenizer()
         self.context_length: int | None = config.max_model_len
         self.description = {
             "engine": "vllm",
-            "weights": _weights_digest(model, config.hf_config),
+            "weights": weights_digest(model, config.hf_config),
             "dtype": str(config.dtype).removeprefix("torch."),
         }
 
@@ -53,28 +50,8 @@ class VLLMEngine:
         ]
         inputs = [{"prompt_token_ids": prompt} for prompt in prompts]
         outputs = self._llm.generate(inputs, params, use_tqdm=False)
-        return [self._completion(output.outputs[0]) for output in outputs]
-
-    @staticmethod
-    def _completion(output: Any) -> SampledText:
-        return SampledText(
-            text=output.text,
-            num_tokens=len(output.token_ids),
-            truncated=output.finish_reason == "length",
-            entropy=None,
-        )
-
-
-def _weights_digest(source: str, config: Any) -> str:
-    """Identifies the weights: the commit of a hub model, otherwise a digest of some pages of every weight file."""
-    if not Path(source).is_dir():
-        return str(getattr(config, "_commit_hash", None) or source)
-    digest = hashlib.sha256()
-    for path in sorted(path for path in Path(source).iterdir() if path.suffix in (".safetensors", ".bin", ".pt")):
-        size = path.stat().st_size
-        digest.update(f"{path.name} {size}".encode())
-        with path.open("rb") as file:
-            for offset in range(0, size, max(1, size // 64)):
-                file.seek(offset)
-                digest.update(file.read(4096))
-    return digest.hexdigest()[:16]
+        completions = [output.outputs[0] for output in outputs]
+        return [
+            SampledText(completion.text, len(completion.token_ids), completion.finish_reason == "length", entropy=None)
+            for completion in completions
+        ]
