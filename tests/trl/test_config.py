@@ -8,7 +8,7 @@ import torch
 from gtpo import ConfigError, GTPOConfig
 
 REFUSED = {
-    "loss_type": ("sapo", "vespo", "cispo", "luspo", "nonsense"),
+    "loss_type": ("sapo", "vespo", "cispo", "luspo"),
     "scale_rewards": ("group", "batch", True),
     "multi_objective_aggregation": ("normalize_then_sum",),
     "off_policy_mask_threshold": (0.5,),

@@ -14,6 +14,7 @@ from trl.trainer.grpo_config import GRPOConfig
 
 from gtpo.core.config import ShapingConfig
 from gtpo.errors import ConfigError, require
+from gtpo.trl.checks import check_training_options
 
 PROVEN_LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
 
@@ -83,6 +84,7 @@ class GTPOConfig(GRPOConfig):
     trim_batches: bool = _knob(True, "Cut padding and leave out completions without weight; same gradient.")
 
     def __post_init__(self) -> None:
+        check_training_options(self)  # first, because the parent divides by some of these values
         has_accelerator = torch.accelerator.is_available() and not self.use_cpu
         self.dataloader_pin_memory = self.dataloader_pin_memory and has_accelerator
         if self.bf16 is None:  # TRL would turn it on everywhere, also where it is slow or does not run at all
@@ -93,9 +95,6 @@ class GTPOConfig(GRPOConfig):
         )
         require(self.record_groups >= 0, "record_groups", self.record_groups, "at least 0")
         require(self.record_every >= 1, "record_every", self.record_every, "at least 1")
-        if self.reward_weights is not None:
-            is_finite = all(map(math.isfinite, self.reward_weights))
-            require(is_finite, "reward_weights", self.reward_weights, "finite numbers")
         initial = self.initial_entropy
         require(initial is None or 0 <= initial < math.inf, "initial_entropy", initial, "None or a finite number ≥ 0")
         self.shaping  # noqa: B018 (checks the knobs)
