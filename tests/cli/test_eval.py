@@ -241,7 +241,7 @@ def test_wrong_requests_are_one_line_and_exit_code_2(models, toy, tmp_path, refu
     )
     assert "'/nowhere' cannot be loaded" in refused("eval", "/nowhere", "--problems", toy, *out)
     (tmp_path / "empty").mkdir()
-    assert "holds no model: it has no config.json" in refused("eval", models[0], tmp_path / "empty", *out)
+    assert "cannot be loaded: it has no config.json" in refused("eval", models[0], tmp_path / "empty", *out)
     assert not (tmp_path / "out").exists()  # known before anything is sampled
     (tmp_path / "file").write_text("")
     assert "cannot be made" in refused("eval", models[0], "--problems", toy, "--out", tmp_path / "file" / "out")

@@ -70,6 +70,7 @@ def test_weights_that_were_trained_on_in_the_same_folder_are_other_weights_to_vl
             return "tokenizer"
 
     monkeypatch.setitem(sys.modules, "vllm", types.SimpleNamespace(LLM=LLM))
+    (tmp_path / "config.json").write_text("{}")
     names = []
     for values in (bytes(100_000), bytes(100_000), bytes(50_000) + b"trained" * 7_143, bytes(100_001)):
         (tmp_path / "model.safetensors").write_bytes(values)

@@ -28,9 +28,9 @@ from gtpo.evaluation.sampling import (
     SamplingSettings,
     encode_prompt,
     load_engine,
-    require_model,
     row_seed,
 )
+from gtpo.models import find_model
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
 from gtpo.problems.loading import is_file_name
 
@@ -108,7 +108,7 @@ def evaluate(
     if settings.system_prompt is None:
         settings = dataclasses.replace(settings, system_prompt=SYSTEM_PROMPT)
     for model in models:
-        require_model(model)
+        find_model(model)
     if columns and not any(map(is_file_name, problem_sets)):
         raise ConfigError(
             "columns name those of a .jsonl or .parquet file, and no problem set is one: leave them out."

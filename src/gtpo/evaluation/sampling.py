@@ -7,10 +7,10 @@ it was made in only as far as batches of another shape round differently.
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 from gtpo.errors import ConfigError, require, require_choice
+from gtpo.models import find_model
 from gtpo.problems.problem import encode_prompt as encode_prompt
 
 ENGINES = ("transformers", "vllm")
@@ -97,53 +97,20 @@ class Engine(Protocol):
 
 
 def load_engine(name: str, model: str, *, gpu_memory: float = GPU_MEMORY) -> Engine:
-    """Load `model`, a hub id, a folder (of a model or of a run) or the word "lab", into the engine called `name`.
+    """Load `model`, any name that `gtpo.models.find_model` accepts, into the engine called `name`.
 
-    `gpu_memory` is the share of the card that vLLM takes for itself; the other engine takes what it needs.
+    `gpu_memory` is the fraction of GPU memory that vLLM reserves; the transformers engine takes what it needs.
     """
     require_choice("engine", name, ENGINES)
     require(0 < gpu_memory <= 1, "gpu_memory", gpu_memory, "above 0 and at most 1")
-    if model == "lab":
-        from gtpo.lab.model import lab_model_dir
-
-        model = str(lab_model_dir())
-    model = _model_of_run(model)
+    location = find_model(model).location
     if name == "vllm":
         from gtpo.evaluation.engines.vllm import VLLMEngine
 
-        return VLLMEngine(model, gpu_memory_utilization=gpu_memory)
+        return VLLMEngine(location, gpu_memory_utilization=gpu_memory)
     from gtpo.evaluation.engines.transformers import TransformersEngine
 
-    return TransformersEngine(model)
-
-
-def require_model(name: str) -> None:
-    """Refuse what is plainly no model, before anything is sampled with the others; a hub id is not looked up."""
-    if name == "lab":
-        return
-    folder = Path(_model_of_run(name))
-    if is_missing_folder(name):
-        raise ConfigError(f"Model {name!r} cannot be loaded: there is no such folder.")
-    if folder.is_dir() and not _has_model(folder):
-        raise ConfigError(
-            f"{name} holds no model: it has no config.json. Give the folder of a finished run, or one with weights "
-            "and tokenizer files."
-        )
-
-
-def is_missing_folder(model: str) -> bool:
-    """Is it written like a path, and nothing there?"""
-    return (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).exists()
-
-
-def _model_of_run(folder: str) -> str:
-    """The folder model/ of a run's folder, which has no model of its own; any other name as it is."""
-    inner = Path(folder) / "model"
-    return str(inner) if folder and inner.is_dir() and not _has_model(Path(folder)) else folder
-
-
-def _has_model(folder: Path) -> bool:
-    return any((folder / name).exists() for name in ("config.json", "adapter_config.json"))
+    return TransformersEngine(location)
 
 
 def row_seed(seed: int, problem: int, sample: int) -> int:
