@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from gtpo.errors import ConfigError
-from gtpo.evaluation.evaluate import evaluate
-from gtpo.evaluation.grading import Progress
-from gtpo.evaluation.sampling import SamplingSettings, encode_prompt
+from gtpo.evaluation.evaluate import Progress, evaluate
+from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import load_problems, to_messages
 from gtpo.problems.loading import is_file_name
+from gtpo.problems.problem import encode_prompt
 from gtpo.training.config.options import RunOptions
 from gtpo.training.data import file_columns, system_prompt
 

@@ -9,9 +9,8 @@ from transformers import AutoConfig
 from trl.import_utils import is_vllm_available
 
 from gtpo.errors import ConfigError, DataError, MissingExtraError
-from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import Problem, to_messages
-from gtpo.problems.problem import filter_by_length
+from gtpo.problems.problem import encode_prompt, filter_by_length
 from gtpo.training.config.plan import Plan
 from gtpo.training.data import make_dataset, problems_digest, require_enough, system_prompt, training_problems
 from gtpo.training.held_out import check_held_out

@@ -14,8 +14,7 @@ from accelerate.utils import reduce
 from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.errors import ConfigError, GTPOError
-from gtpo.evaluation.evaluate import no_progress
-from gtpo.evaluation.grading import Progress
+from gtpo.evaluation.evaluate import Progress, no_progress
 from gtpo.training.held_out import free_memory, measure_held_out
 from gtpo.training.model import download_weights
 from gtpo.training.prepare import Prepared
@@ -77,6 +76,7 @@ class StopAtStep(TrainerCallback):
 def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) -> Any:
     """Load the weights into the trainer of the method."""
     options = prepared.plan.options
+    rewards: Any = prepared.rewards
     common: dict[str, Any] = {
         "args": prepared.plan.config,
         "train_dataset": prepared.dataset,
@@ -89,7 +89,7 @@ def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) 
             trainer: Any = ResumableSFTTrainer(prepared.model, **common)
         else:
             trainer_class = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
-            trainer = trainer_class(prepared.model, prepared.rewards, **common)
+            trainer = trainer_class(prepared.model, rewards, **common)
             watch_health(trainer, options.on_collapse)
     except GTPOError:
         raise

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import TrainingArguments
 from transformers.utils.import_utils import is_torch_bf16_gpu_available
 from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.sft_config import SFTConfig
 
 from gtpo.core.config import ShapingConfig
 from gtpo.errors import ConfigError, require
@@ -141,7 +141,7 @@ class GTPOConfig(GRPOConfig):
         )  # fmt: skip
 
 
-def choose_precision(config: TrainingArguments) -> None:
+def choose_precision(config: GRPOConfig | SFTConfig) -> None:
     """Turn bf16 on only where an accelerator computes in it, and pinned memory only where there is an accelerator.
 
     By default TRL turns bf16 on everywhere, including hardware where it is slow or not supported.
