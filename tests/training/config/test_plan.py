@@ -20,7 +20,7 @@ WRONG = {
     "no step for sft": ("method: sft\nmax_steps: 0", "max_steps must be at least 1, or -1"),
     "a weight that is not finite for grpo": (
         "method: grpo\nreward_weights: [.inf]",
-        r"recipe\.yaml: reward_weights must be a list of finite numbers, got \[inf\]",
+        r"recipe\.yaml: reward_weights must be finite numbers, got \[inf\]",
     ),
     "more weights than rewards": ("reward_weights: [1, 2]", "reward_weights has 2 numbers for 1 rewards"),
     "an adapter of rank 0": ("use_peft: true\nlora_r: 0", r"recipe\.yaml: lora_r must be at least 1"),
