@@ -44,6 +44,7 @@ def train_arm(place: Place, model: str, data_dir: str | None, steps: int | None 
     """Train by the recipe, as `gtpo train` does, and keep the curve."""
     from gtpo.training.config.plan import make_plan
     from gtpo.training.config.recipe import Setting
+    from gtpo.training.prepare import prepare
     from gtpo.training.run_folder import RunFolder
     from gtpo.training.session import train
 
@@ -56,7 +57,7 @@ def train_arm(place: Place, model: str, data_dir: str | None, steps: int | None 
     plan = make_plan(spec.recipe, {name: Setting(value, "experiment") for name, value in options.items()})
     description = {"method": arm["method"], "model": model, "problems": plan.options.problems, "seed": place.seed}
     run = RunFolder.create(place.work, plan.settings, description)
-    if not train(plan, run, [StopTogether(place.stop_at)]):
+    if not train(prepare(plan), run, [StopTogether(place.stop_at)]):
         return 130
     summary = run.summary()
     about = {"arm": place.arm, "seed": place.seed, **provenance(), "seconds": summary["seconds"]}

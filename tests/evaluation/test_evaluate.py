@@ -188,9 +188,9 @@ def test_wrong_requests_are_refused_before_any_work(toy, tmp_path):
     settings = SamplingSettings(num_samples=4)
     with pytest.raises(ConfigError, match="k must be from 1 to the number of samples"):
         evaluate(["/nowhere"], [toy], settings, tmp_path, ks=[1, 8])
-    with pytest.raises(ConfigError, match="Two models or two problem sets have the same name: m, m, toy"):
+    with pytest.raises(ConfigError, match="two results for model 'm' on 'toy'"):
         evaluate(["m", "m/"], [toy], settings, tmp_path)
-    with pytest.raises(ConfigError, match="the same name: m, toy, toy"):
+    with pytest.raises(ConfigError, match="two results for model 'm' on 'toy'"):
         evaluate(["m"], [toy, toy], settings, tmp_path)
     with pytest.raises(ConfigError, match="batch_size"):
         evaluate(["m"], [toy], settings, tmp_path, batch_size=0)

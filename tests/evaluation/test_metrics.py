@@ -98,7 +98,7 @@ def test_an_unfinished_file_is_measured_over_its_complete_problems(toy, tmp_path
 
 def test_files_that_do_not_fit_one_table_are_refused(toy, tmp_path):
     path = save_samples(tmp_path / "a.jsonl", toy("1", "1"), [RIGHT] * 4)
-    with pytest.raises(ConfigError, match="Two files are for model 'parrot' on 'toy'"):
+    with pytest.raises(ConfigError, match="two results for model 'parrot' on 'toy'"):
         from_files([path, path])
     other = save_samples(tmp_path / "b.jsonl", toy("1", "7"), [RIGHT] * 4, model="other")
     with pytest.raises(DataError, match="sampled on different problems named 'toy'"):

@@ -154,9 +154,7 @@ def test_a_damaged_header_is_refused_with_its_field(tmp_path, part, field, value
         del header[part][field]
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(header) + "\n")
-    with pytest.raises(
-        DataError, match=re.escape(f"with the header of a sample file: {reason}")
-    ):
+    with pytest.raises(DataError, match=re.escape(f"with the header of a sample file: {reason}")):
         read_samples(path)
 
 

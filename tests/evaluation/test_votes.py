@@ -15,30 +15,26 @@ def samples(*answers, gold="1"):
 
 
 def graded(*answers, gold="1"):
-    (problem,) = grade([samples(*answers, gold=gold)], no_progress)
-    return problem
+    (votes,) = grade([samples(*answers, gold=gold)], no_progress)
+    return votes
 
 
 def test_equal_values_in_different_spellings_vote_together():
-    problem = graded("7", "1/2", "0.5", "7.0", "0.50", gold="3")
-    assert problem.answers == ["7", "1/2", "1/2", "7", "1/2"]
-    assert problem.is_correct == [False] * 5
+    answers, is_correct = graded("7", "1/2", "0.5", "7.0", "0.50", gold="3")
+    assert answers == ["7", "1/2", "1/2", "7", "1/2"]
+    assert is_correct == [False] * 5
 
 
 def test_a_correct_answer_in_three_spellings_beats_a_wrong_answer_in_one():
     answers = ["3", "0.5", "3", "1/2", "0.50"]
-    problem = graded(*answers, gold="1/2")
-    assert problem.is_correct == [False, True, False, True, True]
-    assert maj_at_k(problem.answers, problem.is_correct, 5) == 1.0
-    assert maj_at_k(answers, problem.is_correct, 5) == 0.0
+    merged, is_correct = graded(*answers, gold="1/2")
+    assert is_correct == [False, True, False, True, True]
+    assert maj_at_k(merged, is_correct, 5) == 1.0
+    assert maj_at_k(answers, is_correct, 5) == 0.0
 
 
 def test_a_completion_without_a_tag_or_with_an_empty_tag_has_no_answer():
-    problem = graded(None, "", "  ", "1")
-    assert problem.answers == [None, None, None, "1"]
-    assert problem.is_correct == [False, False, False, True]
-    assert problem.has_format[0] is False
-    assert problem.has_format[3] is True
+    assert graded(None, "", "  ", "1") == ([None, None, None, "1"], [False, False, False, True])
 
 
 def test_each_distinct_answer_is_graded_once_and_plain_numbers_are_compared_without_the_grader(monkeypatch):

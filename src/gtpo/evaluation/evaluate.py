@@ -22,9 +22,10 @@ from gtpo.evaluation.samples import (
     read_samples,
     start_or_resume,
 )
-from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, require_model, row_seed
+from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, row_seed
 from gtpo.evaluation.votes import Progress
 from gtpo.files import locked, writing
+from gtpo.models import find_model
 from gtpo.problems import Problem, load_problems, to_messages
 from gtpo.problems.loading import is_file_name
 from gtpo.problems.problem import encode_prompt
@@ -84,18 +85,14 @@ def evaluate(
     maps our column names to those of the problem sets that are files.
     """
     batch_size = BATCH_SIZES.get(engine, 1) if batch_size is None else batch_size
-    models = [_model_name(model) for model in models]
     require(batch_size >= 1, "batch_size", batch_size, "at least 1")
     require(len(problem_sets) >= 1, "problems", ",".join(problem_sets), "at least one problem set")
     for k in ks or []:
         require_k(settings.num_samples, k)
+    models = [_model_name(model) for model in models]
     set_names = [problem_set_name(name) for name in problem_sets]
+    require_distinct([(_slug(model), _slug(name)) for model in models for name in set_names])
     paths = {(model, name): out / _slug(model) / f"{_slug(name)}.jsonl" for model in models for name in set_names}
-    if len(set(paths.values())) < len(models) * len(set_names):
-        names = ", ".join([*models, *set_names])
-        raise ConfigError(f"Two models or two problem sets have the same name: {names}. Omit or rename one of them.")
-    for model in models:
-        require_model(model)
     if columns and not any(map(is_file_name, problem_sets)):
         raise ConfigError("columns only apply to .jsonl and .parquet files, and no problem set is one. Omit them.")
     loaded_sets = [
@@ -120,7 +117,7 @@ def from_files(
 ) -> Evaluation:
     """Measure sample files: metrics, intervals and differences, without a model."""
     files = [read_samples(path) for path in paths]
-    require_distinct(files)
+    require_distinct([(file.header["model"], file.header["problems"]["name"]) for file in files])
     measurements = [measure(file, ks, progress) for file in files]
     return Evaluation(measurements, compare(measurements))
 
@@ -173,12 +170,9 @@ def problem_set_name(name: str) -> str:
 
 def _model_name(model: str) -> str:
     """The name of a model in tables and files: as given, but "lab" for the folder of the shipped model."""
-    if Path(model).is_dir():
-        from gtpo.lab.model import lab_model_dir
-
-        if Path(model).resolve() == lab_model_dir().resolve():
-            return "lab"
-    return model.rstrip("/") or model
+    location = Path(find_model(model).location)
+    is_lab = location.resolve() == Path(find_model("lab").location).resolve()
+    return "lab" if is_lab else model.rstrip("/")
 
 
 def _slug(name: str) -> str:

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.estimators import maj_at_ks, pass_at_k, require_k
 from gtpo.evaluation.samples import Sample, SampleFile, SampleHeader
-from gtpo.evaluation.votes import GradedProblem, Progress, grade
+from gtpo.evaluation.votes import Progress, Votes, grade
 from gtpo.statistics import PairedDifference, bootstrap_interval, paired_difference
 
 logger = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ def measure(file: SampleFile, ks: Sequence[int] | None, progress: Progress) -> M
         require_k(file.num_samples, k)
     by_problem = _complete_problems(file)
     graded = grade(by_problem, progress)
-    rows = [_problem_metrics(samples, grades, ks) for samples, grades in zip(by_problem, graded, strict=True)]
+    rows = [_problem_metrics(samples, votes, ks) for samples, votes in zip(by_problem, graded, strict=True)]
     columns = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
     values = {name: column for name, column in columns.items() if np.isfinite(column).all()}
     return Measurement(file.header["model"], file.header["problems"]["name"], file.header, values)
@@ -102,17 +101,14 @@ def comparable(measurements: Sequence[Measurement]) -> list[str]:
     return [name for name in shared if has_same_size or name not in DIVERSITY]
 
 
-def require_distinct(files: Sequence[SampleFile]) -> None:
-    """Refuse two files for the same model and problem set: one table cannot hold both."""
-    paths: dict[tuple[str, str], Path] = {}
-    for file in files:
-        model, problems = file.header["model"], file.header["problems"]["name"]
-        if (model, problems) in paths:
+def require_distinct(results: Sequence[tuple[str, str]]) -> None:
+    """Refuse two results for the same model and problem set: one table cannot hold both."""
+    for model, problems in results:
+        if results.count((model, problems)) > 1:
             raise ConfigError(
-                f"Two files are for model {model!r} on {problems!r}: {paths[model, problems]} and {file.path}. "
-                "Pass only one of them, or compare them with `gtpo compare`."
+                f"There are two results for model {model!r} on {problems!r}. Pass only one of them, rename one, or "
+                "compare their files with `gtpo compare`."
             )
-        paths[model, problems] = file.path
 
 
 def _difference(first: Measurement, second: Measurement) -> Difference:
@@ -140,15 +136,17 @@ def _complete_problems(file: SampleFile) -> list[list[Sample]]:
     return [file.samples[start : start + size] for start in range(0, num_complete * size, size)]
 
 
-def _problem_metrics(samples: Sequence[Sample], graded: GradedProblem, ks: Sequence[int]) -> dict[str, float]:
-    num_correct = sum(graded.is_correct)
-    majorities = maj_at_ks(graded.answers, graded.is_correct, ks)
-    metrics = {f"pass@{k}": pass_at_k(len(samples), num_correct, k) for k in ks}
-    metrics |= {f"maj@{k}": majority for k, majority in zip(ks, majorities, strict=True)}
+def _problem_metrics(samples: Sequence[Sample], votes: Votes, ks: Sequence[int]) -> dict[str, float]:
+    from gtpo.rewards import has_format
+
+    answers, is_correct = votes
+    metrics = {f"pass@{k}": pass_at_k(len(samples), sum(is_correct), k) for k in ks}
+    for k, majority in zip(ks, maj_at_ks(answers, is_correct, ks), strict=True):
+        metrics[f"maj@{k}"] = majority
     if len(samples) > 1:
-        metrics["distinct_answers"] = len(set(graded.answers) - {None})
+        metrics["distinct_answers"] = len(set(answers) - {None})
         metrics["distinct_completions"] = len({sample.text for sample in samples})
-    metrics["format_rate"] = float(np.mean(graded.has_format))
+    metrics["format_rate"] = float(np.mean([has_format(sample.text) for sample in samples]))
     metrics["mean_length"] = float(np.mean([sample.num_tokens for sample in samples]))
     metrics["truncation_rate"] = float(np.mean([sample.truncated for sample in samples]))
     entropies = [np.nan if sample.entropy is None else sample.entropy for sample in samples]

@@ -161,16 +161,13 @@ def _require_same_request(file: SampleFile, header: SampleHeader, digest: Callab
         )
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by their dotted names.
+def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a header by their dotted names.
 
     >>> _flat({"model": "lab", "settings": {"seed": 0}})
     {'model': 'lab', 'settings.seed': 0}
     """
     flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
+    for name, value in header.items():
+        flat |= {f"{name}.{key}": entry for key, entry in value.items()} if isinstance(value, dict) else {name: value}
     return flat

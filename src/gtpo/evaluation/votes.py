@@ -1,6 +1,5 @@
 """From texts to votes: the answer of each completion, whether it is correct, and which answers mean the same."""
 
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
@@ -12,6 +11,12 @@ Progress = Callable[[str, int, int], None]
 Pair = tuple[str, str]
 """An answer, and what it is compared with."""
 
+Votes = tuple[list[str | None], list[bool]]
+"""The answer of each sample of a problem, and whether it is correct.
+
+Answers that mean the same have the same spelling. The answer is None for a completion without one.
+"""
+
 MAX_COMPARED = 1000
 """Longer answers are not mathematics; they are compared as strings."""
 
@@ -20,35 +25,20 @@ _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,6})?")
 """At most 15 digits: two such numbers are equal if and only if they are equal as floats."""
 
 
-@dataclasses.dataclass(frozen=True)
-class GradedProblem:
-    """The graded samples of one problem, in order.
-
-    `answers` has the same spelling for all answers that mean the same, and None for a completion without an answer.
-    """
-
-    answers: list[str | None]
-    is_correct: list[bool]
-    has_format: list[bool]
-
-
-def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[GradedProblem]:
-    """Grade the samples of each problem.
-
-    All correct answers of a problem mean the same. Wrong answers are compared with each other.
-    """
-    from gtpo.rewards import extract_answer, has_format
+def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Votes]:
+    """The votes of each problem. All its correct answers mean the same; wrong answers are compared with each other."""
+    from gtpo.rewards import extract_answer
 
     answers = [[(extract_answer(sample.text) or "").strip() for sample in samples] for samples in problems]
     golds = [samples[0].gold for samples in problems]
-    pairs: list[Pair] = []
+    distinct: dict[Pair, None] = {}
     for problem_answers, gold in zip(answers, golds, strict=True):
-        pairs += [(answer, gold) for answer in problem_answers if answer]
-    pairs = list(dict.fromkeys(pairs))
+        distinct |= {(answer, gold): None for answer in problem_answers if answer}
+    pairs = list(distinct)
     verdicts: dict[Pair, bool] = {}
     for start in range(0, len(pairs), _BATCH):
         progress("grading", start, len(pairs))
-        verdicts.update(_graded(pairs[start : start + _BATCH]))
+        verdicts |= _graded(pairs[start : start + _BATCH])
     progress("grading", len(pairs), len(pairs))
 
     correctness = [
@@ -56,16 +46,11 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Grad
         for problem_answers, gold in zip(answers, golds, strict=True)
     ]
     spellings = merge_answers(correctness, progress)
-    graded: list[GradedProblem] = []
-    for samples, problem_answers, is_correct, spelling in zip(problems, answers, correctness, spellings, strict=True):
-        graded.append(
-            GradedProblem(
-                answers=[spelling.get(answer) for answer in problem_answers],
-                is_correct=[is_correct.get(answer, False) for answer in problem_answers],
-                has_format=[has_format(sample.text) for sample in samples],
-            )
-        )
-    return graded
+    votes: list[Votes] = []
+    for problem_answers, is_correct, spelling in zip(answers, correctness, spellings, strict=True):
+        spelled = [spelling.get(answer) for answer in problem_answers]
+        votes.append((spelled, [is_correct.get(answer, False) for answer in problem_answers]))
+    return votes
 
 
 def merge_answers(problems: Sequence[dict[str, bool]], progress: Progress) -> list[dict[str, str]]:

@@ -5,7 +5,6 @@ the end (58 GB for 64 completions of 1,500 tokens of Qwen). The logits processor
 during generation, draws the token from the random numbers of the sample, and masks all other tokens.
 """
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from transformers import (
 )
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.evaluation.sampling import SampledText, SamplingSettings, is_missing_folder, weights_digest
+from gtpo.evaluation.sampling import SampledText, SamplingSettings, weights_digest
 
 
 class TransformersEngine:
@@ -37,8 +36,9 @@ class TransformersEngine:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(model)
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
         except (OSError, ValueError, KeyError) as error:
+            reason = str(error).strip().partition("\n")[0].rstrip(":. ")
             raise ConfigError(
-                f"Model {model!r} cannot be loaded: {_reason(model, error)} "
+                f"Model {model!r} cannot be loaded: {reason}. "
                 "Pass a hub id, a folder with weights and tokenizer files, or the word lab."
             ) from error
         self.model = loaded.to(self.device).eval()
@@ -120,10 +120,3 @@ def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
     if not ends:
         raise ConfigError("Neither the model nor its tokenizer has an end-of-sequence token. Set eos_token_id.")
     return np.unique(np.hstack(ends)).tolist()
-
-
-def _reason(model: str, error: Exception) -> str:
-    if is_missing_folder(model):
-        return "there is no such folder."
-    line = inspect.cleandoc(str(error)).strip().partition("\n")[0].rstrip(": ")
-    return line if line.endswith(".") else f"{line}."
