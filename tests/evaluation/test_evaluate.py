@@ -192,6 +192,8 @@ def test_wrong_requests_are_refused_before_any_work(toy, tmp_path):
         evaluate(["m", "m/"], [toy], settings, tmp_path)
     with pytest.raises(ConfigError, match="two results for model 'm' on 'toy'"):
         evaluate(["m"], [toy, toy], settings, tmp_path)
+    with pytest.raises(ConfigError, match="engine must be one of 'transformers', 'vllm', got 'llama'"):
+        evaluate(["m"], [toy], settings, tmp_path, engine="llama")
     with pytest.raises(ConfigError, match="batch_size"):
         evaluate(["m"], [toy], settings, tmp_path, batch_size=0)
     with pytest.raises(ConfigError, match="at least one problem set"):

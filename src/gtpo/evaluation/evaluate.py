@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import gtpo
-from gtpo.errors import ConfigError, require
+from gtpo.errors import ConfigError, require, require_choice
 from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.estimators import require_k
 from gtpo.evaluation.metrics import Difference, Measurement, compare, measure, require_distinct
@@ -22,7 +22,7 @@ from gtpo.evaluation.samples import (
     read_samples,
     start_or_resume,
 )
-from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, row_seed
+from gtpo.evaluation.sampling import ENGINES, GPU_MEMORY, Engine, SamplingSettings, row_seed
 from gtpo.evaluation.votes import Progress
 from gtpo.files import locked, writing
 from gtpo.models import find_model
@@ -84,13 +84,14 @@ def evaluate(
     The sample files are `out/<model>/<problem set>.jsonl`; `from_files` measures them again without a model. `columns`
     maps our column names to those of the problem sets that are files.
     """
-    batch_size = BATCH_SIZES.get(engine, 1) if batch_size is None else batch_size
+    require_choice("engine", engine, ENGINES)
+    batch_size = BATCH_SIZES[engine] if batch_size is None else batch_size
     require(batch_size >= 1, "batch_size", batch_size, "at least 1")
     require(len(problem_sets) >= 1, "problems", ",".join(problem_sets), "at least one problem set")
     for k in ks or []:
         require_k(settings.num_samples, k)
     models = [_model_name(model) for model in models]
-    set_names = [problem_set_name(name) for name in problem_sets]
+    set_names = [Path(name).stem if is_file_name(name) else name for name in problem_sets]
     require_distinct([(_slug(model), _slug(name)) for model in models for name in set_names])
     paths = {(model, name): out / _slug(model) / f"{_slug(name)}.jsonl" for model in models for name in set_names}
     if columns and not any(map(is_file_name, problem_sets)):
@@ -161,11 +162,6 @@ def sample_problems(
             ]
             append_samples(path, samples)
         progress(task, total, total)
-
-
-def problem_set_name(name: str) -> str:
-    """The name of a problem set in tables and files: a file counts by its stem."""
-    return Path(name).stem if is_file_name(name) else name
 
 
 def _model_name(model: str) -> str:

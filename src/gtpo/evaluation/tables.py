@@ -9,10 +9,8 @@ from gtpo.statistics import PairedDifference
 from gtpo.text import MISSING, printable
 
 PAPER_COLUMNS = (
-    *(("AIME24", "aime24", f"pass@{k}") for k in (1, 8, 16, 32, 64)),
-    *(("AIME25", "aime25", f"pass@{k}") for k in (1, 8, 16, 32, 64)),
-    *(("AMC23", "amc23", f"pass@{k}") for k in (1, 8, 16, 32, 64)),
-    *(("AMC23", "amc23", f"maj@{k}") for k in (4, 8, 16, 32, 64)),
+    *((problems, f"pass@{k}") for problems in ("aime24", "aime25", "amc23") for k in (1, 8, 16, 32, 64)),
+    *(("amc23", f"maj@{k}") for k in (4, 8, 16, 32, 64)),
 )
 
 _LABELS = {
@@ -88,10 +86,9 @@ def paper_rows(evaluation: Evaluation) -> list[list[str]]:
         row = cells.setdefault(measured.model, {})
         for metric, values in measured.values.items():
             row[measured.problems, metric] = f"{100 * values.mean():.1f}"
-    rows = [["model", *(f"{title} {metric}" for title, _, metric in PAPER_COLUMNS)]]
+    rows = [["model", *(f"{problems.upper()} {metric}" for problems, metric in PAPER_COLUMNS)]]
     for model, row in cells.items():
-        columns = [row.get((problems, metric), MISSING) for _, problems, metric in PAPER_COLUMNS]
-        rows.append([printable(model), *columns])
+        rows.append([printable(model), *(row.get(column, MISSING) for column in PAPER_COLUMNS)])
     if all(cell == MISSING for row in rows[1:] for cell in row[1:]):
         raise DataError("The paper's table needs results on aime24, aime25 or amc23. Evaluate at least one of them.")
     return rows

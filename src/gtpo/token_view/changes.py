@@ -31,21 +31,9 @@ class Changes:
     down_skipped: float = 0.0  # what λ removed from it
     up: float = 0.0
     up_added: float = 0.0  # what λ added to it
-
-    @property
-    def share_removed(self) -> float | None:
-        """The share of the downward push that was skipped."""
-        return self.down_skipped / self.down if self.down else None
-
-    @property
-    def share_added(self) -> float | None:
-        """What amplification added, as a share of the upward push."""
-        return self.up_added / self.up if self.up else None
-
-    @property
-    def share_tags(self) -> float | None:
-        """The share of conflict tokens that are format tags."""
-        return self.conflict_tags / self.conflicts if self.conflicts else None
+    share_removed: float | None = None  # down_skipped / down
+    share_added: float | None = None  # up_added / up
+    share_tags: float | None = None  # conflict_tags / conflicts
 
 
 def count_changes(groups: Iterable[GroupRecord]) -> Changes:
@@ -55,6 +43,9 @@ def count_changes(groups: Iterable[GroupRecord]) -> Changes:
         changes.groups += 1
         for completion in group.completions:
             _count(completion, changes)
+    changes.share_removed = changes.down_skipped / changes.down if changes.down else None
+    changes.share_added = changes.up_added / changes.up if changes.up else None
+    changes.share_tags = changes.conflict_tags / changes.conflicts if changes.conflicts else None
     return changes
 
 

@@ -44,7 +44,7 @@ def render_page(
         "opened": indices.index(opened),
         "notes": [visible_lines(note) for note in notes],
         "fates": [dataclasses.asdict(fate) for fate in FATES.values()],
-        "changes": _changes(groups),
+        "changes": dataclasses.asdict(count_changes(groups)),
         "groups": [_group(groups[index], texts) for index in indices],
         "texts": list(texts),
     }
@@ -83,7 +83,7 @@ def _group(group: GroupRecord, texts: dict[str, int]) -> dict[str, Any]:
         "prompt": visible_lines(group.prompt),
         "threshold": _number(group.entropy_threshold),
         "completions": [_completion(completion, texts) for completion in group.completions],
-        "changes": _changes([group]),
+        "changes": dataclasses.asdict(count_changes([group])),
     }
 
 
@@ -107,12 +107,6 @@ def _completion(completion: CompletionRecord, texts: dict[str, int]) -> dict[str
         "advantages": [_number(value) for value in completion.token_advantage],
         "entropies": None if entropies is None else [_number(value) for value in entropies],
     }
-
-
-def _changes(groups: Sequence[GroupRecord]) -> dict[str, Any]:
-    changes = count_changes(groups)
-    shares = {name: getattr(changes, name) for name in ("share_removed", "share_added", "share_tags")}
-    return {**dataclasses.asdict(changes), **shares}
 
 
 def _number(value: float | None) -> float | None:
