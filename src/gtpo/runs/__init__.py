@@ -1,0 +1,1 @@
+"""Runs on disk: what training left in a folder, in the form that every viewer reads."""
