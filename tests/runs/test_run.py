@@ -5,10 +5,8 @@ import json
 import pytest
 
 from gtpo.errors import DataError
-from gtpo.runs.run import health_of_run
 from gtpo.logged import series
-from gtpo.runs.run import load_run, load_runs
-
+from gtpo.runs.run import health_of_run, load_run, load_runs
 from tests.runs.making import make_run, rows
 
 

@@ -2,7 +2,6 @@
 
 from gtpo.runs.run import load_runs
 from gtpo.runs.variants import name_variants
-
 from tests.runs.making import make_run, rows
 
 

@@ -20,6 +20,7 @@ from gtpo.files import JsonLines, LARGEST_NUMBER, is_integer, is_number, parse_j
 from gtpo.logged import without_summary
 from gtpo.records import GROUPS_FILE, METRICS_FILE
 
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """One training run; `path` is the folder it is in, `rows` its training rows in the order of steps."""

@@ -11,7 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from gtpo.core.shaping import ShapedAdvantages
 from gtpo.files import JsonLines
 from gtpo.logged import without_summary
-from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, completion_record
+from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, completion_record, group_to_row
 from gtpo.trl.gathering import Rows
 
 
@@ -82,7 +82,7 @@ def record_groups(
             entropy_threshold=args.entropy_threshold,
             initial_entropy=initial_entropy,
         )
-        JsonLines(Path(args.output_dir) / GROUPS_FILE).append(record)
+        JsonLines(Path(args.output_dir) / GROUPS_FILE).append(group_to_row(record))
 
 
 def _is_due(trainer: Any) -> bool:
