@@ -1,15 +1,6 @@
-"""Everything that is shown, redrawn from the committed data: `python -m experiments.present.figures`.
+"""Figures of the lab: curves over steps, pass@k and maj@k, and differences between arms."""
 
-docs/figures/lab_curves_*    accuracy, format and entropy over steps, a line an arm: mean over seeds, 95 % band
-docs/figures/lab_pass_*      pass@k and maj@k over k
-docs/figures/lab_effects_*   paired differences with their intervals
-docs/figures/real_*          the same of the real model
-docs/results.md, README.md   the tables between their markers
-"""
-
-import argparse
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,38 +8,62 @@ from typing import Any
 import numpy as np
 
 from experiments.lab.arms import ARMS, GROUPS
-from experiments.lab.collect import DATA, Record, read_data
-from experiments.lab.job import KS
+from experiments.lab.collect import Record
+from experiments.lab.run_job import KS
 from experiments.lab.settings import SETTINGS
 from experiments.present.claims import ABLATIONS, QUANTITIES, Question, Records, answer, of_arm
-from experiments.present.tables import insert, lab_tables, plain_verdict
+from experiments.present.lab_tables import plain_verdict
 from gtpo.report.curves import moving_mean
 from gtpo.statistics import student_t
 
-ROOT = Path(__file__).parents[2]
 COLORS = {
-    "gtpo": "#1f5fd6", "grpo": "#e07020", "grpo-entropy": "#2a9d62", "grpo-conflicts": "#9250c8", "grpo-kl": "#b08a00",
-    "protect": "#c2327a", "sft": "#58606e", "base": "#9aa0aa",
-}  # fmt: skip
+    "gtpo": "#1f5fd6",
+    "grpo": "#e07020",
+    "grpo-entropy": "#2a9d62",
+    "grpo-conflicts": "#9250c8",
+    "grpo-kl": "#b08a00",
+    "protect": "#c2327a",
+    "sft": "#58606e",
+    "base": "#9aa0aa",
+}
 VERDICT_COLORS = {
-    "better": "#1d8a50", "worse": "#c0392b", "lower": "#1f5fd6", "higher": "#1f5fd6", "not shown": "#7a828e",
-}  # fmt: skip
+    "better": "#1d8a50",
+    "worse": "#c0392b",
+    "lower": "#1f5fd6",
+    "higher": "#1f5fd6",
+    "not shown": "#7a828e",
+}
 CURVE_ARMS = tuple(arm for arm in GROUPS["main"] if arm != "base")
 PASS_ARMS = ("gtpo", "grpo", "grpo-entropy", "grpo-conflicts", "sft")
 PANELS = (
-    ("accuracy", "Training accuracy, %", 100), ("format", "Complete format, %", 100), ("entropy", "Entropy, nats", 1),
-)  # fmt: skip
+    ("accuracy", "Training accuracy, %", 100),
+    ("format", "Complete format, %", 100),
+    ("entropy", "Entropy, nats", 1),
+)
 STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans", "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.edgecolor": "#9aa0aa", "axes.labelcolor": "#30343c", "xtick.color": "#4a505a", "ytick.color": "#4a505a",
-    "axes.grid": True, "grid.color": "#e6e8ec", "grid.linewidth": 0.8, "axes.axisbelow": True,
-    "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlelocation": "left", "legend.frameon": False,
-    "svg.hashsalt": "gtpo", "svg.fonttype": "none",
-}  # fmt: skip
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#9aa0aa",
+    "axes.labelcolor": "#30343c",
+    "xtick.color": "#4a505a",
+    "ytick.color": "#4a505a",
+    "axes.grid": True,
+    "grid.color": "#e6e8ec",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "svg.hashsalt": "gtpo",
+    "svg.fonttype": "none",
+}
 
 
 def draw_curves(records: Records, setting: str, path: Path) -> bool:
-    """Training accuracy, format and entropy over steps. False where there is nothing to draw."""
+    """Training accuracy, format and entropy over steps. Returns whether there was anything to draw."""
     arms = [arm for arm in CURVE_ARMS if of_arm(records, setting, arm)]
     if not arms:
         return False
@@ -59,23 +74,23 @@ def draw_curves(records: Records, setting: str, path: Path) -> bool:
         axis.set_title(title)
         axis.set_xlabel("step")
         low, high = axis.get_ylim()
-        axis.set_ylim(max(low, 0), min(high, 101) if scale == 100 else high)  # bands may reach beyond
+        axis.set_ylim(max(low, 0), min(high, 101) if scale == 100 else high)  # a band can exceed the possible values
     mark_ln2(axes[0][2])
     finish(figure, axes[0][0], path, SETTINGS[setting].title)
     return True
 
 
 def draw_pass(records: Records, setting: str, path: Path) -> bool:
-    """pass@k and maj@k of what the trained policies sample on the held-out problems; the untrained one's below k."""
+    """pass@k and maj@k on the held-out problems; the untrained policy as numbers below the axis."""
     arms = [arm for arm in PASS_ARMS if of_arm(records, setting, arm)]
     if not arms:
         return False
     figure, axes = figure_of(1, 2, (8.2, 3.5))
     for axis, kind in zip(axes[0], ("pass", "maj"), strict=True):
         for arm in arms:
-            rows = [[100 * one.after[f"{kind}@{k}"] for k in KS] for one in of_arm(records, setting, arm)]
+            rows = [[100 * record.after[f"{kind}@{k}"] for k in KS] for record in of_arm(records, setting, arm)]
             draw_mean(axis, list(KS), np.array(rows), arm, marker="o")
-        untrained = [one.after for one in of_arm(records, setting, "base")[:1]]
+        untrained = [record.after for record in of_arm(records, setting, "base")[:1]]
         below = [f"\n({100 * after[f'{kind}@{k}']:.0f})" for after in untrained for k in KS] or [""] * len(KS)
         axis.set_xscale("log", base=2)
         axis.set_xticks(KS, [f"{k}{text}" for k, text in zip(KS, below, strict=True)])
@@ -88,7 +103,7 @@ def draw_pass(records: Records, setting: str, path: Path) -> bool:
 
 
 def draw_effects(records: Records, setting: str, path: Path) -> bool:
-    """What each part brings: paired differences to GRPO, and of the variants to GTPO, with 95 % intervals."""
+    """Paired differences of arms to GRPO, and of variants to GTPO, with 95 % intervals."""
     pairs = [("gtpo", "grpo"), ("grpo-entropy", "grpo"), ("grpo-conflicts", "grpo"), ("gtpo", "grpo-kl")]
     pairs += [("gtpo", "sft"), *((arm, "gtpo") for arm in ABLATIONS)]
     pairs = [pair for pair in pairs if answer(Question(4, *pair, "accuracy"), records, setting) is not None]
@@ -101,13 +116,13 @@ def draw_effects(records: Records, setting: str, path: Path) -> bool:
         scale = 100 if quantity.unit == "%" else 1
         axis.axvline(0, color="#30343c", linewidth=1)
         for row, (first, second) in enumerate(pairs):
-            found = answer(Question(4, first, second, name), records, setting)
-            if found is None:
+            comparison = answer(Question(4, first, second, name), records, setting)
+            if comparison is None:
                 continue
-            color = VERDICT_COLORS[plain_verdict(name, found)]
-            if found.low is not None and found.high is not None:
-                axis.plot([scale * found.low, scale * found.high], [row, row], color=color, linewidth=2.2)
-            axis.plot(scale * found.difference, row, "o", color=color, markersize=5)
+            color = VERDICT_COLORS[plain_verdict(name, comparison)]
+            if comparison.low is not None and comparison.high is not None:
+                axis.plot([scale * comparison.low, scale * comparison.high], [row, row], color=color, linewidth=2.2)
+            axis.plot(scale * comparison.difference, row, "o", color=color, markersize=5)
         axis.set_title(f"{quantity.title}, {'points' if scale == 100 else quantity.unit}", fontsize=9)
     axes[0][0].set_yticks(range(len(pairs)), [f"{ARMS[a].title} − {ARMS[b].title}" for a, b in pairs])
     axes[0][0].set_ylim(len(pairs) - 0.4, -0.6)
@@ -118,8 +133,8 @@ def draw_effects(records: Records, setting: str, path: Path) -> bool:
 
 
 def _draw_band(axis: Any, records: Sequence[Record], name: str, scale: float, arm: str) -> None:
-    """The mean over seeds of the smoothed curves, over the steps that all have."""
-    curves = [one.to_run().series(name) for one in records]
+    """The mean over seeds of the smoothed curves, over the steps that all seeds have."""
+    curves = [record.to_run().series(name) for record in records]
     steps = curves[0].steps[: min(len(curve.steps) for curve in curves)]
     if steps:
         rows = np.array([moving_mean(curve.values)[: len(steps)] for curve in curves])
@@ -127,13 +142,13 @@ def _draw_band(axis: Any, records: Sequence[Record], name: str, scale: float, ar
 
 
 def draw_mean(axis: Any, xs: Sequence[float], rows: np.ndarray, arm: str, **style: Any) -> None:
-    """A line, and with two seeds or more a band: Student's 95 % interval of the mean over seeds."""
+    """A line, and with at least two seeds a band: Student's 95 % interval of the mean over seeds."""
     color = COLORS[arm]
     label = f"{ARMS[arm].title} ({len(rows)})"
     axis.plot(xs, rows.mean(0), color=color, linewidth=1.9, markersize=4, label=label, **style)
     if len(rows) > 1:
         half = student_half_width(rows)
-        low = (rows.mean(0) - half).clip(min=0)  # nothing that is drawn can be below
+        low = (rows.mean(0) - half).clip(min=0)  # no quantity is negative
         axis.fill_between(xs, low, rows.mean(0) + half, color=color, alpha=0.15, linewidth=0)
 
 
@@ -162,52 +177,3 @@ def finish(figure: Any, first: Any, path: Path, title: str) -> None:
     figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color="#4a505a")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-
-
-def tables(data: Path = DATA) -> dict[str, str]:
-    """Every generated part of the documents."""
-    from experiments.present.headline import headline
-    from experiments.present.qwen_data import read_measurements, read_runs, real_tables
-    from experiments.present.shared_tokens import shared_table
-    from experiments.present.whole_numbers import whole_table
-
-    records, runs, measured = read_data(data), read_runs(data / "real"), read_measurements(data / "real")
-    parts = {**lab_tables(records), **real_tables(runs, measured), **headline(records, runs, measured)}
-    return {**parts, **shared_table(records, runs), **whole_table(measured)}
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.present.figures", description="Redraw figures and tables."
-    )
-    parser.add_argument("--data", type=Path, default=DATA, help="default: %(default)s")
-    parser.add_argument("--figures", type=Path, default=ROOT / "docs" / "figures", help="default: %(default)s")
-    parser.add_argument("--document", type=Path, default=ROOT / "docs" / "results.md", help="default: %(default)s")
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="default: %(default)s")
-    options = parser.parse_args(arguments)
-    import matplotlib as mpl
-
-    from experiments.present.qwen_data import read_measurements, read_runs
-    from experiments.present.qwen_figures import draw_real_curves, draw_real_pass
-
-    records = read_data(options.data)
-    with mpl.rc_context(STYLE):
-        for setting in dict.fromkeys(job.setting for job in records):
-            for name, draw in (("curves", draw_curves), ("pass", draw_pass), ("effects", draw_effects)):
-                path = options.figures / f"lab_{name}_{setting}"
-                if draw(records, setting, path):
-                    sys.stdout.write(f"{path}.svg\n")
-        runs, measured = read_runs(options.data / "real"), read_measurements(options.data / "real")
-        if draw_real_curves(runs, options.figures / "real_curves"):
-            sys.stdout.write(f"{options.figures}/real_curves.svg\n")
-        if draw_real_pass(measured, options.figures / "real_pass"):
-            sys.stdout.write(f"{options.figures}/real_pass.svg\n")
-    parts = tables(options.data)
-    for path, shown in ((options.document, parts), (options.readme, {"headline": parts["headline"]})):
-        path.write_text(insert(path.read_text(), shown))
-        sys.stdout.write(f"{path}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

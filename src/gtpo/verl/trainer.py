@@ -100,7 +100,7 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
             self.initial_entropy = InitialEntropy(**json.loads(saved.read_text()))
         elif self.settings.shaping.entropy_filter == "auto":
             raise ConfigError(
-                "entropy_filter='auto' needs the entropy of the initial policy, which the checkpoint does not contain: "
+                "entropy_filter='auto' needs the entropy of the initial policy, and the checkpoint does not have it: "
                 f"{saved} does not exist. It cannot be measured now, because the policy has been trained. Set "
                 "algorithm.gtpo.initial_entropy, or set algorithm.gtpo.entropy_filter to 'all', 'negative' or 'off'."
             )
