@@ -28,7 +28,7 @@ from experiments.present.whole_numbers import whole_table
 from gtpo.runs.run import Run
 
 
-def made_up(folder, arm, seed, right, problems="gsm8k"):
+def make_result(folder, arm, seed, right, problems="gsm8k"):
     """An evaluation in which the first `right` of eight problems are solved."""
     solved = [1.0] * right + [0.0] * (8 - right)
     settings = {"num_samples": 32, "temperature": 0.9, "max_new_tokens": 400}
@@ -43,8 +43,8 @@ def made_up(folder, arm, seed, right, problems="gsm8k"):
 
 def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(tmp_path):
     for seed, right in ((1, 4), (2, 6)):
-        made_up(tmp_path, "gtpo", seed, right)
-    made_up(tmp_path, "grpo", 1, 1)
+        make_result(tmp_path, "gtpo", seed, right)
+    make_result(tmp_path, "grpo", 1, 1)
     measured = read_measurements(tmp_path)
     mean = over_seeds(measured, "gtpo", "gsm8k")
     assert np.array_equal(mean.values["pass@1"], [1, 1, 1, 1, 0.5, 0.5, 0, 0])
@@ -54,16 +54,16 @@ def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(t
     assert "**better**" in row
     assert parts["real-pairs"] == "Not run yet."  # a single pair
     assert parts["real-table-1"] == "Not run yet."  # nothing of AIME and AMC
-    made_up(tmp_path, "grpo", 2, 3)
-    made_up(tmp_path, "sft", 1, 2)
-    made_up(tmp_path, "grpo", 1, 2, "amc23")
-    made_up(tmp_path, "grpo", 2, 2, "aime24")
+    make_result(tmp_path, "grpo", 2, 3)
+    make_result(tmp_path, "sft", 1, 2)
+    make_result(tmp_path, "grpo", 1, 2, "amc23")
+    make_result(tmp_path, "grpo", 2, 2, "aime24")
     parts = real_tables(read_runs(tmp_path), read_measurements(tmp_path))
     assert "| GTPO | GRPO | gsm8k pass@1 | 2, 2 | 62.5 | 25.0 | +37.5 |" in parts["real-differences"]
     assert "| GTPO | SFT | gsm8k pass@1 | 2, 1 | 62.5 | 25.0 | +37.5 |" in parts["real-differences"]
     assert "| 1 | 2 | gsm8k pass@1 | 50.0 | 12.5 | +37.5 |" in parts["real-pairs"]
     assert "| 2 | 2 | gsm8k pass@1 | 75.0 | 37.5 | +37.5 |" in parts["real-pairs"]
-    made_up(tmp_path, "protect", 2, 7)
+    make_result(tmp_path, "protect", 2, 7)
     parts = real_tables(read_runs(tmp_path), read_measurements(tmp_path))
     assert "| λ⁺ = 1 | GTPO | gsm8k pass@1 | 1, 1 | 87.5 | 75.0 | +12.5 |" in parts["real-differences"]
     assert "| GRPO (2) |" in parts["real-evaluations"]
@@ -76,20 +76,20 @@ def test_runs_are_compared_over_the_seeds_that_both_arms_have():
         return Run(Path(), f"{arm}-{seed}", arm, seed, rows, {}, [])
 
     runs = [run("gtpo", 1, 0.5), run("gtpo", 2, 0.7), run("gtpo", 3, 0.0), run("grpo-kl", 2, 0.4)]
-    assert over_runs(runs) == {}  # one seed in common says nothing about others
+    assert over_runs(runs) == {}  # a single shared seed is not enough
     runs += [run("grpo", 1, 0.25), run("grpo", 2, 0.25)]
     (accuracy, *_) = over_runs(runs)["grpo"]
     assert (accuracy.first, accuracy.second) == (pytest.approx(0.6), 0.25)  # without seed 3
     assert over_runs(runs).keys() == {"grpo"}
 
 
-def test_test_problems_are_compared_over_seeds(tmp_path):
+def test_problem_sets_are_compared_over_seeds(tmp_path):
     for seed, (first, second) in enumerate(((4, 2), (5, 2), (6, 4)), start=1):
-        made_up(tmp_path, "gtpo", seed, first)
-        made_up(tmp_path, "grpo", seed, second)
-    made_up(tmp_path, "gtpo", 4, 8)  # no partner
-    made_up(tmp_path, "gtpo", 1, 8, "amc23")
-    made_up(tmp_path, "grpo", 1, 1, "amc23")  # one seed says nothing about others
+        make_result(tmp_path, "gtpo", seed, first)
+        make_result(tmp_path, "grpo", seed, second)
+    make_result(tmp_path, "gtpo", 4, 8)  # the other arm lacks this seed
+    make_result(tmp_path, "gtpo", 1, 8, "amc23")
+    make_result(tmp_path, "grpo", 1, 1, "amc23")  # a single seed is not enough
     measured = read_measurements(tmp_path)
     assert {one.name.split()[0] for one, _ in over_tests(measured)} == {"gsm8k"}
     answer, differences = over_tests(measured)[0]
@@ -102,22 +102,22 @@ def test_test_problems_are_compared_over_seeds(tmp_path):
     assert "62.5 against 33.3: **holds**" in head
 
 
-def test_every_arm_that_is_compared_has_a_colour():
+def test_every_compared_arm_has_a_colour():
     assert {arm for contest in CONTESTS for arm in contest} <= COLORS.keys()
 
 
 def test_collapses_of_the_real_model_are_counted_against_the_untrained_one(tmp_path):
-    made_up(tmp_path, "gtpo", 1, 1)
-    made_up(tmp_path, "gtpo", 2, 2)
+    make_result(tmp_path, "gtpo", 1, 1)
+    make_result(tmp_path, "gtpo", 2, 2)
     assert real_collapses(read_measurements(tmp_path), "gtpo") is None
-    made_up(tmp_path, "base", 1, 4)
+    make_result(tmp_path, "base", 1, 4)
     assert real_collapses(read_measurements(tmp_path), "gtpo") == [True, False]
 
 
-def test_problems_of_math500_are_taken_apart_by_the_kind_of_their_right_answer(tmp_path):
+def test_problems_of_math500_are_split_by_the_kind_of_their_answer(tmp_path):
     assert whole_table({})["real-whole"] == "Not run yet."
     for arm, right in (("gtpo", 4), ("grpo", 7)):
-        made_up(tmp_path, arm, 2, right, "math500")
+        make_result(tmp_path, arm, 2, right, "math500")
         path = tmp_path / f"qwen_{arm}_seed2_on_math500.json"
         content = json.loads(path.read_text())
         content["values"] |= {"takes_whole": [1.0] * 2 + [0.0] * 6, "answered": [1.0] * 2 + [0.5] * 6}
@@ -130,8 +130,8 @@ def test_problems_of_math500_are_taken_apart_by_the_kind_of_their_right_answer(t
     assert "| GTPO | GRPO | no | 1, 1 | 33.3 | 83.3 | −50.0 |" in table
 
 
-def test_how_alike_completions_are_is_shown_in_numbers_and_percent(tmp_path):
-    made_up(tmp_path, "gtpo", 1, 5)
+def test_the_similarity_of_completions_is_shown_in_numbers_and_percent(tmp_path):
+    make_result(tmp_path, "gtpo", 1, 5)
     assert real_tables([], read_measurements(tmp_path))["real-alike"] == "Not run yet."
     path = tmp_path / "qwen_gtpo_seed1_on_gsm8k.json"
     content = json.loads(path.read_text())
@@ -145,8 +145,8 @@ def test_how_alike_completions_are_is_shown_in_numbers_and_percent(tmp_path):
 
 
 def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
-    made_up(tmp_path / "out" / "results", "gtpo", 1, 5)
-    made_up(tmp_path / "out" / "results", "grpo", 1, 4)
+    make_result(tmp_path / "out" / "results", "gtpo", 1, 5)
+    make_result(tmp_path / "out" / "results", "grpo", 1, 4)
     data = tmp_path / "data"
     assert collect([str(tmp_path / "out"), "--data", str(data)]) == 0
     assert sorted(path.name for path in (data / "real").iterdir()) == [
@@ -168,11 +168,11 @@ def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
     assert "| GTPO | 1 | 2 |" in document.read_text()
     head = document.read_text().partition("<!-- headline -->")[2]
     assert "Qwen2.5-Coder-1.5B on GSM8K: 1 seed, 2 steps" in head
-    assert "62.5 against 50.0" not in head  # one seed says nothing about others
-    assert not (data / "lab_runs.csv").exists()  # no result of the lab, no data of it
+    assert "62.5 against 50.0" not in head  # a single seed is not enough
+    assert not (data / "lab_runs.csv").exists()  # there are no results of the lab
 
 
-def test_shared_tokens_are_counted_in_groups_that_have_good_and_bad_completions():
+def test_shared_tokens_are_counted_in_groups_that_are_not_tied():
     steps = range(1, 17)
     curve = {"conflict": [0.1] * 8 + [0.05] * 8, "length": [100] * 16, "tied": [0.0] * 8 + [0.75] * 8}
     rows = rows_of({"step": list(steps), **curve})

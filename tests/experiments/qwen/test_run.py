@@ -3,6 +3,7 @@
 import argparse
 import subprocess
 
+from experiments.qwen.run import ArmsRunner
 from experiments.qwen.specs import ArmRun
 
 
@@ -65,7 +66,7 @@ def test_an_arm_that_fails_before_its_first_step_is_started_again(tmp_path):
 def test_when_the_time_is_over_every_arm_is_killed_and_the_exit_code_is_1(tmp_path):
     runner = Rehearsal(two_runs(tmp_path), minutes=1 / 60, seconds=(0.1, 60))
     assert runner.run() == 1
-    assert not any(map(runner._is_at_work, runner.runs))
+    assert not any(map(runner._is_running, runner.runs))
 
 
 def test_an_arm_that_starts_later_trains_as_many_steps_as_the_other(tmp_path):
