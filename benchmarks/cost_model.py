@@ -8,9 +8,9 @@
 
 Assumptions: every GPU has its own vLLM and samples, scores and trains as many completions as the measured one (weak
 scaling), so the work of each GPU does not change. Gradients are reduced by a ring once per step,
-2 (P − 1)/P · bytes of the trained parameters, without overlap with computation. Split groups (the rows of a process are
-not a multiple of G) are gathered at 9 bytes per token of the padded batch and 4 per completion; complete groups are
-not. Bandwidth is that of NVLink up to 8 GPUs and that of the network beyond. Stragglers, checkpoints and TRL's
+2 (P − 1)/P · bytes of the trained parameters, without overlap with computation. Split groups (the rows of a process
+are not a multiple of G) are gathered at 9 bytes per token of the padded batch and 4 per completion; complete groups
+are not. Bandwidth is that of NVLink up to 8 GPUs and that of the network beyond. Stragglers, checkpoints and TRL's
 gathering of texts for its log are left out.
 """
 
