@@ -8,7 +8,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from gtpo.health.verdict import WINDOW, health_of
+from gtpo.health.state import WINDOW
+from gtpo.health.verdict import health_of
 from gtpo.runs.run import Run, load_run
 
 TRACES = Path(__file__).resolve().parent.parent / "tests" / "golden" / "health"

@@ -2,8 +2,8 @@
 
     GTPO_DATA=folder python benchmarks/bench_rewards.py [--repeats 5] [--append benchmarks/results.csv]
 
-Each gold answer is asked twice: about itself in other dress, and about the answer of another problem of the set.
-No pair repeats and every repeat has fresh workers, so no cache plays a part. One row a provider: median and 20/80
+Each gold answer is compared with itself in another notation, and with the answer of another problem of the set. No
+pair occurs twice and every repeat has fresh workers, so no cache is involved. One row per provider: median and 20/80
 quantiles over the repeats.
 """
 
@@ -16,20 +16,22 @@ from results import report, result
 
 from gtpo.problems import load_problems
 from gtpo.rewards import GradingPool
-from gtpo.rewards.grading.pool import Pair
+from gtpo.rewards.grading import Pair
 
 
 def setup(size: int, name: str) -> list[Pair]:
-    """`size` distinct pairs (answer, gold) of a problem set, half of them equal."""
+    """`size` distinct pairs (answer, gold) of a problem set; half of them are equivalent."""
     golds = list(dict.fromkeys(problem.answer for problem in load_problems(name, split="train")))
     golds = (golds * (1 + size // len(golds)))[: size // 2]
-    same = [(f"${gold}$" if number % 2 else f"{gold} ", gold) for number, gold in enumerate(golds)]
-    other = [(golds[number - 7], gold) for number, gold in enumerate(golds)]
-    return [pair for both in zip(same, other, strict=True) for pair in both]
+    pairs: list[Pair] = []
+    for number, gold in enumerate(golds):
+        pairs.append((f"${gold}$" if number % 2 else f"{gold} ", gold))
+        pairs.append((golds[number - 7], gold))
+    return pairs
 
 
 def plain_math_verify(pairs: list[Pair]) -> list[bool]:
-    """math-verify as its README has it, in this process, without its alarm."""
+    """math-verify as in its README, in this process, without its alarm."""
     from math_verify import parse, verify
 
     graded: list[bool] = []
@@ -40,7 +42,7 @@ def plain_math_verify(pairs: list[Pair]) -> list[bool]:
 
 
 def measure(num_workers: int, pairs: list[Pair], repeats: int) -> tuple[list[float], float]:
-    """Answers per second of each repeat, with fresh workers each time, and the share of answers found right."""
+    """Answers per second of each repeat, with fresh workers each time, and the fraction of right answers."""
     rates: list[float] = []
     graded: list[bool] = []
     for _ in range(repeats):

@@ -1,9 +1,9 @@
-"""Does every gold answer of MATH equal itself, and how often do the answers of two different problems match?
+"""Check that every gold answer of MATH equals itself, and how often answers of different problems match.
 
     GTPO_DATA=folder python benchmarks/gold_answers.py [--pairs 100000] [--split test]
 
 Pairs are drawn at random from problems of one subject whose answers are different strings. Every match is printed, to
-be judged by hand: two ways to write one number are no error.
+be judged by hand: two notations of one number are not an error.
 """
 
 import argparse
@@ -24,16 +24,18 @@ def main() -> None:
     problems = load_problems("math", split=options.split)
     pool = GradingPool()
     itself = pool.grade([(f"$ {problem.answer} $.", problem.answer) for problem in problems])
-    strange = [problem.answer for problem, verdict in zip(problems, itself, strict=True) if verdict != "right"]
-    sys.stdout.write(f"{len(problems) - len(strange)} of {len(problems)} gold answers equal themselves: {strange}\n")
+    unequal = [problem.answer for problem, verdict in zip(problems, itself, strict=True) if verdict != "right"]
+    sys.stdout.write(
+        f"{len(problems) - len(unequal)} of {len(problems)} gold answers equal themselves; others: {unequal}\n"
+    )
 
     by_subject: dict[str | None, list[str]] = defaultdict(list)
     for problem in problems:
         by_subject[problem.subject].append(problem.answer)
-    draw = random.Random(options.seed)
+    rng = random.Random(options.seed)
     pairs: list[tuple[str, str]] = []
     while len(pairs) < options.pairs:
-        answer, gold = draw.sample(by_subject[draw.choice(problems).subject], 2)
+        answer, gold = rng.sample(by_subject[rng.choice(problems).subject], 2)
         if answer != gold:
             pairs.append((answer, gold))
     verdicts = pool.grade(pairs)

@@ -1,69 +1,73 @@
-"""A picture of a token view, taken with an installed Chromium."""
+"""Take a picture of the first group of a token view: `python scripts/screenshot.py PAGE.html OUT.png [--theme dark]`.
 
+The pictures in the docs are made with it. It needs an installed Chromium and Pillow.
+"""
+
+import argparse
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from gtpo.errors import ConfigError, MissingExtraError
-from gtpo.files import writing
+from PIL import Image, ImageChops
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_MARGIN = 48
-"""Pixels left around what is drawn."""
-_WINDOWS = ((2600, 2400), (4000, 5500))
-"""Tried in turn until the group fits."""
+MARGIN = 48
+"""Pixels left around the content."""
+WINDOWS = ((2600, 2400), (4000, 5500))
+"""Window sizes, tried in this order until the group fits."""
 
 
 def take_picture(page: Path, picture: Path, *, theme: str = "light") -> None:
-    """Write the page's first group as a PNG at twice the resolution, cut to its size."""
-    from PIL import Image
-
+    """Write the first group of the page as a PNG at twice the resolution, cropped to its content."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        raise MissingExtraError(
-            f"A picture needs a browser, and none of {', '.join(BROWSERS)} is installed (Debian: apt-get install "
-            f"chromium). The page itself is there: {page}"
-        )
-    for window in _WINDOWS:
-        image = _photograph(browser, page, window, theme)
-        right, bottom = _extent(image)
+        sys.exit(f"None of {', '.join(BROWSERS)} is installed. Install one (Debian: apt-get install chromium).")
+    for window in WINDOWS:
+        image = render(browser, page, window, theme)
+        right, bottom = content_size(image)
         if right < image.width and bottom < image.height:
-            size = min(image.width, right + _MARGIN), min(image.height, bottom + _MARGIN)
-            few = image.crop((0, 0, *size)).quantize(256, dither=Image.Dither.NONE)  # a third of the file's size
-            with writing(picture, "Choose another with --screenshot."):
-                picture.parent.mkdir(parents=True, exist_ok=True)
-                few.save(picture, optimize=True)
+            size = min(image.width, right + MARGIN), min(image.height, bottom + MARGIN)
+            cropped = image.crop((0, 0, *size))
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            cropped.quantize(256, dither=Image.Dither.NONE).save(picture, optimize=True)  # a third of the file size
             return
-    raise ConfigError(f"This group is too large for a picture. The page itself is there: {page}")
+    sys.exit(f"The first group of {page} is too large for a picture.")
 
 
-def _photograph(browser: str, page: Path, window: tuple[int, int], theme: str) -> Any:
-    from PIL import Image
-
+def render(browser: str, page: Path, window: tuple[int, int], theme: str) -> Image.Image:
+    """The page as the browser draws it in a window of this size."""
     with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / "whole.png"
-        command = [
-            browser, "--headless=new", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2",
-            "--disable-background-networking", "--no-first-run", f"--user-data-dir={folder}/profile",
-            *(["--no-sandbox"] if os.geteuid() == 0 else []),
-            f"--window-size={window[0]},{window[1]}", f"--screenshot={whole}",
-            f"{page.resolve().as_uri()}#picture&view=aligned&theme={theme}",
-        ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        if not whole.is_file():
-            said = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-            raise ConfigError(f"{browser} could not take a picture of {page}: {said[0][:300]}")
-        with Image.open(whole) as image:
+        screenshot = Path(folder) / "screenshot.png"
+        command = [browser, "--headless=new", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2"]
+        command += ["--disable-background-networking", "--no-first-run", f"--user-data-dir={folder}/profile"]
+        command += ["--no-sandbox"] if os.geteuid() == 0 else []
+        command += [f"--window-size={window[0]},{window[1]}", f"--screenshot={screenshot}"]
+        command += [f"{page.resolve().as_uri()}#picture&view=aligned&theme={theme}"]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        if not screenshot.is_file():
+            sys.exit(f"{browser} could not take a picture of {page}: {process.stderr.strip()[-300:]}")
+        with Image.open(screenshot) as image:
             return image.convert("RGB")
 
 
-def _extent(image: Any) -> tuple[int, int]:
-    """How far to the right and down anything is drawn."""
-    from PIL import Image, ImageChops
+def content_size(image: Image.Image) -> tuple[int, int]:
+    """The right and bottom edge of everything that differs from the background."""
+    background = Image.new("RGB", image.size, image.getpixel((0, 0)))
+    box = ImageChops.difference(image, background).getbbox()
+    return (0, 0) if box is None else box[2:]
 
-    paper = Image.new("RGB", image.size, image.getpixel((0, 0)))
-    _, _, right, bottom = ImageChops.difference(image, paper).getbbox() or (0, 0, 0, 0)
-    return right, bottom
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Take a picture of the first group of a token view.")
+    parser.add_argument("page", type=Path, metavar="PAGE.html", help="a page that `gtpo inspect` wrote")
+    parser.add_argument("picture", type=Path, metavar="OUT.png", help="the picture to write")
+    parser.add_argument("--theme", choices=("light", "dark"), default="light", help="(default: light)")
+    args = parser.parse_args()
+    take_picture(args.page, args.picture, theme=args.theme)
+
+
+if __name__ == "__main__":
+    main()

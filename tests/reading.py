@@ -1,4 +1,4 @@
-"""The records of a run, as tests look at them."""
+"""Reads the records of a run for tests."""
 
 from pathlib import Path
 from typing import Any

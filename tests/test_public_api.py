@@ -1,4 +1,4 @@
-"""The public surface cannot change by accident."""
+"""The public API cannot change by accident."""
 
 import inspect
 import subprocess
@@ -20,7 +20,7 @@ SIGNATURES = {
 }
 
 
-def test_all_is_sorted_and_everything_in_it_is_there():
+def test_all_is_sorted_and_every_name_in_it_exists():
     assert gtpo.__all__ == sorted(gtpo.__all__)
     assert all(hasattr(gtpo, name) for name in gtpo.__all__)
     assert not hasattr(gtpo, "GTPOOptimizer")
@@ -31,11 +31,11 @@ def test_parameters_keep_their_names_and_order():
         assert list(inspect.signature(getattr(gtpo, name)).parameters) == parameters.split()
 
 
-def test_knobs_have_the_same_names_and_defaults_in_the_trainer():
-    ours, trainers = gtpo.ShapingConfig(), gtpo.GTPOConfig("unused")
+def test_gtpo_config_has_the_options_of_shaping_with_the_same_defaults():
+    shaping, config = gtpo.ShapingConfig(), gtpo.GTPOConfig("unused")
     for name in SIGNATURES["ShapingConfig"].split():
-        assert getattr(trainers, name) == getattr(ours, name)
-    assert trainers.shaping == ours
+        assert getattr(config, name) == getattr(shaping, name)
+    assert config.shaping == shaping
 
 
 def test_importing_gtpo_loads_torch_and_nothing_heavier():

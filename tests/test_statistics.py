@@ -1,13 +1,24 @@
-"""Intervals cover what they should, and pairing takes out what two sides share."""
+"""Intervals cover what they should, and pairing removes what two sides share."""
+
+import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.statistics import bootstrap_interval, bootstrap_means, paired_difference
+from gtpo.statistics import (
+    bootstrap_interval,
+    bootstrap_means,
+    fisher_p,
+    more_items,
+    paired_difference,
+    seed_interval,
+    student_t,
+)
 
 
-def test_the_interval_covers_the_true_mean_about_95_times_of_100():
+def test_the_interval_covers_the_true_mean_about_95_times_in_100():
     rng = np.random.default_rng(1)
     covered = 0
     for trial in range(400):
@@ -36,7 +47,7 @@ def test_a_higher_level_gives_a_wider_interval():
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
 
 
-def test_resampling_in_chunks_leaves_no_resample_out(monkeypatch):
+def test_resampling_in_chunks_makes_every_resample(monkeypatch):
     monkeypatch.setattr("gtpo.statistics._CHUNK_ELEMENTS", 25)
     means = bootstrap_means(range(10), num_resamples=7)
     assert means.shape == (7,)
@@ -66,7 +77,7 @@ def test_the_difference_is_the_first_minus_the_second_and_may_include_zero():
 
 
 @pytest.mark.parametrize("values", [[], [[1.0]], [1.0, float("nan")]])
-def test_values_that_are_no_items_are_refused(values):
+def test_values_that_are_not_items_are_refused(values):
     with pytest.raises(DataError, match="values must be"):
         bootstrap_interval(values)
 
@@ -78,3 +89,59 @@ def test_sides_of_different_length_and_impossible_levels_are_refused():
         bootstrap_interval([1.0], level=95)
     with pytest.raises(ConfigError, match="num_resamples"):
         bootstrap_interval([1.0], num_resamples=0)
+
+
+PAIRS = [0.02, 0.04, 0.01, 0.03]
+
+
+def test_a_paired_seed_interval_is_never_narrower_than_students():
+    half = 3.182446 * math.sqrt(5 / 3) * 0.01 / 2  # t(3) · s / √4, by hand
+    first, second = [0.5 + difference for difference in PAIRS], [0.5] * 4
+    assert seed_interval(first, second, is_paired=True) == pytest.approx((0.025 - half, 0.025 + half), abs=1e-7)
+
+
+def test_an_unpaired_seed_interval_is_welchs_for_few_items():
+    first, second = [0.9, 0.7, 0.8], [0.5, 0.2, 0.6, 0.1]
+    variances = 0.01 / 3, np.var(second, ddof=1) / 4
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / 2 + variances[1] ** 2 / 3)
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(sum(variances))
+    low, high = seed_interval(first, second, is_paired=False)
+    assert (low, high) == pytest.approx((0.45 - half, 0.45 + half))
+
+
+def test_each_end_of_a_seed_interval_is_the_wider_of_the_two():
+    differences = np.array([0.0] * 19 + [1.0] * 6)  # skewed: the bootstrap's interval lies further to the right
+    student = stats.ttest_1samp(differences, 0).confidence_interval()
+    bootstrap = bootstrap_interval(differences)
+    assert student.low < bootstrap[0]
+    interval = seed_interval(differences, np.zeros(25), is_paired=True)
+    assert interval == pytest.approx((student.low, max(student.high, bootstrap[1])))
+    many = np.array([0.0] * 195 + [1.0] * 5)
+    wide = stats.ttest_1samp(many, 0).confidence_interval().high
+    assert bootstrap_interval(many)[1] > wide
+    assert seed_interval(many, np.zeros(200), is_paired=True)[1] == bootstrap_interval(many)[1]
+
+
+def test_one_item_or_no_spread_has_no_seed_interval():
+    assert seed_interval([0.9], [0.1], is_paired=True) is None
+    assert seed_interval([0.9, 0.8], [0.1], is_paired=False) is None
+    assert seed_interval([0.3, 0.7], [0.1, 0.5], is_paired=True) is None  # 0.2 twice, up to rounding
+    assert seed_interval([0.5, 0.5], [0.1, 0.1], is_paired=False) is None
+    assert seed_interval([0.5, 0.5], [0.1, 0.2], is_paired=False) is not None
+
+
+def test_fisher_counts_the_splits_that_are_no_likelier():
+    ways = [math.comb(5, n) * math.comb(7, 4 - n) for n in range(5)]  # 4 of 12 items over sets of 5 and 7
+    assert fisher_p(3, 5, 1, 7) == pytest.approx(sum(way for way in ways if way <= ways[3]) / sum(ways))
+
+
+def test_more_items_is_the_smallest_sample_with_enough_power():
+    sample = np.array([0.05, -0.03, 0.06, 0.0])
+    needed = 4 + more_items([sample], 0.02)
+
+    def margin(size):
+        return (student_t(size - 1) + stats.norm.ppf(0.8)) * sample.std(ddof=1) / math.sqrt(size)
+
+    assert margin(needed) <= 0.02 < margin(needed - 1)
+    assert more_items([sample], 1e-6) is None  # a thousand are not enough
+    assert more_items([sample], 0.0) is None

@@ -36,6 +36,9 @@ CURVE = {
 }
 """The columns of a curve, and the logged metric of each. The oldest runs lack the last one."""
 
+PREFERRED = {"entropy": "gtpo/token_entropy"}
+"""Taken instead where it is logged: TRL's entropy leaves out the completions that a trimmed update leaves out."""
+
 
 def run_job(job: Job, folder: JobFolder) -> int:
     """Train, evaluate, write the result, remove the run. Returns the exit code of `gtpo train` if it fails."""
@@ -107,7 +110,7 @@ def read_curve(work: Path) -> dict[str, list[float | None]]:
     rows = load_run(work).rows
     columns: dict[str, list[float | None]] = {"step": [row["step"] for row in rows]}
     for name, logged in CURVE.items():
-        values = [row.get(logged) for row in rows]
+        values = [row.get(PREFERRED.get(name, logged), row.get(logged)) for row in rows]
         if any(value is not None for value in values):
             columns[name] = [None if value is None else float(f"{value:.4g}") for value in values]
     return columns

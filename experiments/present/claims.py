@@ -18,7 +18,7 @@ from experiments.lab.arms import GROUPS
 from experiments.lab.collect import Record
 from experiments.lab.jobs import Job
 from gtpo.compare import Comparison, compare_runs, compare_values
-from gtpo.runs.measures import area, smoothed
+from gtpo.runs.measures import area, trailing_mean
 from gtpo.statistics import LEVEL, fisher_p
 
 COLLAPSED = "collapsed runs"
@@ -53,7 +53,7 @@ def _after(name: str) -> Callable[[Record], float | None]:
 
 def peak_entropy(record: Record) -> float | None:
     """The highest mean over five logged steps (a twentieth of them, if that is more): a single step does not count."""
-    curve = smoothed(record.to_run().series("entropy"))[4:]
+    curve = trailing_mean(record.to_run().series("entropy").values)[4:]
     return max(curve) if curve else None
 
 

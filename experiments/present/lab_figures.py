@@ -13,7 +13,7 @@ from experiments.lab.run_job import KS
 from experiments.lab.settings import SETTINGS
 from experiments.present.claims import ABLATIONS, QUANTITIES, Question, Records, answer, of_arm
 from experiments.present.lab_tables import plain_verdict
-from gtpo.report.curves import moving_mean
+from gtpo.runs.measures import centred_mean
 from gtpo.statistics import student_t
 
 COLORS = {
@@ -137,7 +137,7 @@ def _draw_band(axis: Any, records: Sequence[Record], name: str, scale: float, ar
     curves = [record.to_run().series(name) for record in records]
     steps = curves[0].steps[: min(len(curve.steps) for curve in curves)]
     if steps:
-        rows = np.array([moving_mean(curve.values)[: len(steps)] for curve in curves])
+        rows = np.array([centred_mean(curve.values)[: len(steps)] for curve in curves])
         draw_mean(axis, steps, scale * rows, arm)
 
 

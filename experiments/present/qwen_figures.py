@@ -8,7 +8,7 @@ import numpy as np
 from experiments.lab.arms import ARMS
 from experiments.present.lab_figures import COLORS, PANELS, figure_of, finish, mark_ln2
 from experiments.present.qwen_data import Measured, arms_of, over_seeds, sets_of
-from gtpo.report.curves import moving_mean
+from gtpo.runs.measures import centred_mean
 from gtpo.runs.run import Run
 
 TITLE = "Qwen2.5-Coder-1.5B-Instruct on GSM8K"
@@ -26,7 +26,7 @@ def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
             curves = [curve for curve in series if curve.values]
             if not curves:
                 continue
-            rows = [scale * np.array(moving_mean(curve.values)) for curve in curves]
+            rows = [scale * np.array(centred_mean(curve.values)) for curve in curves]
             for curve, row in zip(curves, rows, strict=True) if len(rows) > 1 else []:
                 axis.plot(curve.steps, row, color=COLORS[arm], linewidth=0.8, alpha=0.6)
             shared = min(map(len, rows))

@@ -132,7 +132,7 @@ def _engine(name: str, model: str, options: Any) -> Any:
         from gtpo.evaluation.engines.vllm import VLLMEngine
 
         return VLLMEngine(model, **options)
-    from gtpo.evaluation.sampling import load_engine
+    from gtpo.evaluation.engines import load_engine
 
     return load_engine(name, model)
 

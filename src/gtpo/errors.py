@@ -1,10 +1,10 @@
-"""The exceptions of the package. Each one tells the caller what to do about it.
+"""The exceptions of the package. There are few, and each tells the caller what to do about it.
 
 GTPOError
-├── ConfigError (ValueError)        a setting is wrong or does not fit the method: change the setting
+├── ConfigError (ValueError)        a setting is wrong: change the setting
 ├── DataError (ValueError)          an input is malformed: fix the input
-├── GradingError (RuntimeError)     answers cannot be graded: look at the workers or at the answers
-└── MissingExtraError (ImportError) an optional dependency is absent: install it
+├── GradingError (RuntimeError)     answers cannot be graded: check the workers or the answers
+└── MissingExtraError (ImportError) an optional dependency is missing: install it
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import importlib.util
 from collections.abc import Generator
 
 EXTRAS = {
-    "trl": "accelerate datasets huggingface_hub jaxtyping peft pyarrow safetensors tokenizers torch transformers trl",
+    "trl": "accelerate datasets huggingface_hub jaxtyping peft pyarrow safetensors torch transformers trl",
     "rewards": "latex2sympy2_extended math_verify sympy",
     "verl": "omegaconf transfer_queue verl",
     "vllm": "vllm",
@@ -30,11 +30,11 @@ class ConfigError(GTPOError, ValueError):
 
 
 class DataError(GTPOError, ValueError):
-    """A tensor, a row or a file does not have the form that it must have."""
+    """A tensor, a row or a file does not have the expected form."""
 
 
 class GradingError(GTPOError, RuntimeError):
-    """The grading workers cannot start, or too many answers time out for their rewards to mean anything."""
+    """The grading workers cannot start, or so many answers time out that their rewards mean nothing."""
 
 
 class MissingExtraError(GTPOError, ImportError):
@@ -42,7 +42,7 @@ class MissingExtraError(GTPOError, ImportError):
 
 
 def require(is_right: bool, name: str, value: object, expected: str) -> None:
-    """Raise ConfigError unless the setting `name` is what it must be."""
+    """Raise ConfigError unless the setting `name` is as `expected` says."""
     if not is_right:
         raise ConfigError(f"{name} must be {expected}, got {value!r}.")
 

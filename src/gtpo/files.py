@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Replace `path` so that an interruption leaves either the old file or the new one."""
+    """Replace `path`. An interruption leaves either the old file or the new one."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(content.encode() if isinstance(content, str) else content)
     os.replace(partial, path)
@@ -46,8 +46,8 @@ def locked(path: Path, refusal: str) -> Generator[None]:
         lock.acquire()
     except Timeout as error:
         raise ConfigError(refusal) from error
-    except (OSError, NotImplementedError):
-        logger.warning("%s: this file system has no locks. Make sure that no other process writes here.", path)
+    except (OSError, NotImplementedError) as error:
+        logger.warning("%s: no locks here (%s). Make sure that no other process writes here.", path, error)
     try:
         yield
     finally:
@@ -69,7 +69,7 @@ class JsonLines:
             file.write(line.encode())
 
     def rows(self, on_skip: OnSkip | None = None) -> Iterator[dict[str, Any]]:
-        """Every complete line; `on_skip` is called for the others."""
+        """The row of every complete line; `on_skip` is called for the others."""
         for number, line, row in self._lines():
             if row is not None:
                 yield row
@@ -90,7 +90,7 @@ class JsonLines:
             write_atomic(self.path, b"".join(kept))
 
     def back_up(self) -> None:
-        """Rename the file of an earlier run, so that a new run starts with an empty file and nothing is lost."""
+        """Rename the file of an earlier run. A new run then starts with an empty file, and nothing is lost."""
         if self.path.exists() and self.path.stat().st_size:
             number = 1
             while (backup := self.path.with_name(f"{self.path.stem}.earlier-{number}{self.path.suffix}")).exists():

@@ -1,6 +1,7 @@
 """The metrics that trainers log: which names mean what, which rows belong to training, and series of them."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 from gtpo.files import is_number
 
 Row = dict[str, Any]
+
+LN2 = math.log(2)
+"""The paper's entropy threshold, in nats."""
 
 MEANINGS: dict[str, tuple[str, ...]] = {
     "accuracy": ("accuracy",),
@@ -73,18 +77,18 @@ def stands_for(name: str, meaning: str) -> bool:
 
 
 def phases(rows: Sequence[Row]) -> list[str]:
-    """The logged names of times in seconds: the whole step, and the parts of it that were timed."""
+    """The logged names of times in seconds: the step, and the parts of it that were timed."""
     names = {name for row in rows for name in row if name == "step_time" or name.startswith("gtpo/seconds_")}
     return sorted(names, reverse=True)
 
 
 def is_training_row(row: Row) -> bool:
-    """Whether a row is about training steps, not about an evaluation or the whole run."""
+    """Whether a row is about training steps, not about an evaluation or the complete run."""
     return bool(without_summary(row)) and not any(name.startswith("eval_") for name in row)
 
 
 def without_summary(logs: Row) -> Row:
-    """A log without the summary of the whole run that the trainer adds at its end.
+    """A log without the summary of the complete run that the trainer adds at its end.
 
     TRL adds the metrics of the last steps to that summary if they have not been logged yet.
 

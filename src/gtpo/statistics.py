@@ -1,16 +1,17 @@
-"""How far a mean over items, or a difference of two, can be trusted: bootstrap intervals, and what few items need.
+"""How far a mean over items, or a difference of two means, can be trusted.
 
-The item is the unit that was drawn: a problem of a test set, a seed of a training run. Resampling items with
-replacement and taking percentiles needs no assumption on how their values are distributed, but it knows only the items
-it has: with fewer than about ten of them, and wherever all values are equal, the interval is too narrow.
-`few_items_interval` widens it as Student's t does: with three seeds the plain bootstrap would call a difference of
-pure noise real one time in four.
+An item is the unit that was drawn: a problem of a test set, or a seed of a training run. The percentile bootstrap
+resamples items with replacement and assumes nothing about how their values are distributed. It only knows the items it
+has, so its interval is too narrow for fewer than about ten of them: with three pairs of seeds it would find a
+significant difference in pure noise one time in four. `seed_interval` therefore takes the wider of the bootstrap's and
+Student's interval.
 """
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Sequence
-from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +21,15 @@ from gtpo.errors import DataError, require
 LEVEL = 0.95
 POWER = 0.8
 MOST_ITEMS = 1000
-_T_975 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-"""Student's t at 97.5 % for 1 to 30 degrees of freedom."""
+"""`more_items` does not look for larger samples than this."""
 
 Values = Sequence[float] | NDArray[np.float64]
 
+_ROUNDING = 1e-12
+"""Values that differ by less than this fraction of their size are equal up to rounding."""
+
 _CHUNK_ELEMENTS = 2**18
-"""Drawn item numbers held at once: they stay in the cache however many items and resamples there are."""
+"""Item numbers that are drawn at once. So few fit the cache, however many items and resamples there are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PairedDifference:
 
     @property
     def excludes_zero(self) -> bool:
-        """True where the interval leaves no room for no difference."""
+        """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
@@ -64,7 +64,7 @@ def bootstrap_means(values: Values, *, seed: int = 0, num_resamples: int = 10_00
 
 
 def bootstrap_interval(
-    values: Values, *, level: float = 0.95, seed: int = 0, num_resamples: int = 10_000
+    values: Values, *, level: float = LEVEL, seed: int = 0, num_resamples: int = 10_000
 ) -> tuple[float, float]:
     """The percentile bootstrap interval of the mean of `values`, the same for the same seed.
 
@@ -73,15 +73,13 @@ def bootstrap_interval(
     (0.4, 0.6)
     """
     require(0 < level < 1, "level", level, "between 0 and 1")
-    means = bootstrap_means(values, seed=seed, num_resamples=num_resamples)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    return _percentiles(bootstrap_means(values, seed=seed, num_resamples=num_resamples), level)
 
 
 def paired_difference(
-    a: Values, b: Values, *, level: float = 0.95, seed: int = 0, num_resamples: int = 10_000
+    a: Values, b: Values, *, level: float = LEVEL, seed: int = 0, num_resamples: int = 10_000
 ) -> PairedDifference:
-    """mean(a − b), item by item, with its interval: what the items have in common cancels.
+    """mean(a − b), item by item, with its bootstrap interval. What the items have in common cancels.
 
     >>> paired_difference([0.9, 0.2, 0.6], [0.8, 0.1, 0.5]).excludes_zero
     True
@@ -90,68 +88,83 @@ def paired_difference(
     if len(first) != len(second):
         raise DataError(
             f"A paired difference needs the same items on both sides, got {len(first)} and {len(second)} values. "
-            "Give the values of the items that both have, in the same order."
+            "Pass the values of the items that both have, in the same order."
         )
     differences = first - second
     low, high = bootstrap_interval(differences, level=level, seed=seed, num_resamples=num_resamples)
     return PairedDifference(float(differences.mean()), low, high)
 
 
-def few_items_interval(samples: Sequence[NDArray[np.float64]]) -> tuple[float, float] | None:
-    """The interval of a mean, or of the difference of two means, over few items; None where they are too few or alike.
+def seed_interval(first: Values, second: Values, *, is_paired: bool) -> tuple[float, float] | None:
+    """The 95 % interval of mean(first) − mean(second) over few items: the wider of Student's and the bootstrap's.
 
-    >>> low, high = few_items_interval([np.array([0.1, 0.2, 0.3])]) or (0, 0)
-    >>> round(low, 1), round(high, 1)
-    (-0.1, 0.5)
+    Student's is the paired interval, or Welch's for two independent samples. Of the two intervals, the result has the
+    lower low end and the higher high end. None if a side has fewer than two items, or if the items have no spread.
+
+    >>> low, high = seed_interval([0.1, 0.2, 0.3], [0.0, 0.0, 0.0], is_paired=True) or (0, 0)
+    >>> round(low, 2), round(high, 2)
+    (-0.05, 0.45)
     """
-    if min(map(len, samples)) < 2:
+    from scipy import stats
+
+    a, b = _items(first, "first"), _items(second, "second")
+    samples = [a - b] if is_paired else [a, b]
+    rounding = _ROUNDING * max(np.abs(a).max(), np.abs(b).max())
+    if min(map(len, samples)) < 2 or all(np.ptp(sample) <= rounding for sample in samples):
         return None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)  # of two samples, one may have no spread
+        test = stats.ttest_rel(a, b) if is_paired else stats.ttest_ind(a, b, equal_var=False)
+    student = test.confidence_interval(LEVEL)
     means = [bootstrap_means(sample, seed=number) for number, sample in enumerate(samples)]
-    drawn = means[0] - means[1] if len(means) == 2 else means[0]
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    if low == high:
-        return None
-    center = float(samples[0].mean() - (samples[1].mean() if len(samples) == 2 else 0.0))
-    factor = _widening(samples)
-    return center - factor * (center - float(low)), center + factor * (float(high) - center)
+    low, high = _percentiles(means[0] if is_paired else means[0] - means[1], LEVEL)
+    return min(low, float(student.low)), max(high, float(student.high))
 
 
 def more_items(samples: Sequence[NDArray[np.float64]], difference: float) -> int | None:
-    """Items to add to each sample so that the interval excludes zero 4 times in 5, if difference and spread stay."""
+    """How many items to add to each sample until Student's interval excludes 0 four times in five.
+
+    Assumes that the difference and the spread stay as they are. `samples` are the paired differences, or two
+    independent samples. None if no number below `MOST_ITEMS` is enough.
+    """
+    from scipy import stats
+
     size = min(map(len, samples))
     if size < 2 or difference == 0:
         return None
     spread = math.sqrt(sum(sample.var(ddof=1) for sample in samples))
-    power = NormalDist().inv_cdf(POWER)
-    for needed in range(size + 1, MOST_ITEMS):
-        if (student_t((needed - 1) * len(samples)) + power) * spread / math.sqrt(needed) <= abs(difference):
-            return needed - size
-    return None
+    sizes = np.arange(size + 1, MOST_ITEMS)
+    margins = (student_t((sizes - 1) * len(samples)) + stats.norm.ppf(POWER)) * spread / np.sqrt(sizes)
+    enough = sizes[margins <= abs(difference)]
+    return int(enough[0]) - size if len(enough) else None
 
 
 def fisher_p(a: int, size_a: int, b: int, size_b: int) -> float:
-    """Two-sided p: all splits of the a + b over the two sets that are no likelier than this one.
+    """The two-sided p of Fisher's exact test: `a` of `size_a` items against `b` of `size_b`.
 
     >>> round(fisher_p(3, 3, 0, 3), 3), round(fisher_p(4, 4, 0, 4), 3)
     (0.1, 0.029)
     """
-    total = a + b
-    ways = [math.comb(size_a, n) * math.comb(size_b, total - n) for n in range(total + 1)]
-    return sum(way for way in ways if way <= ways[a]) / sum(ways)
+    from scipy import stats
+
+    result: Any = stats.fisher_exact([[a, size_a - a], [b, size_b - b]])
+    return float(result.pvalue)
 
 
-def student_t(freedom: int) -> float:
-    """Student's t at 97.5 %: half the width of a 95 % interval, in standard errors."""
-    return _T_975[max(freedom, 1) - 1] if freedom <= len(_T_975) else 1.96 + 2.5 / freedom
+def student_t(freedom: int | NDArray[np.int64]) -> NDArray[np.float64]:
+    """Student's t at 97.5 %: half the width of a 95 % interval, in standard errors.
+
+    >>> student_t(7).round(3)
+    np.float64(2.365)
+    """
+    from scipy import stats
+
+    return stats.t.ppf((1 + LEVEL) / 2, freedom)
 
 
-def _widening(samples: Sequence[NDArray[np.float64]]) -> float:
-    """What makes a bootstrap interval of normal values as wide as Student's (Welch's for two samples)."""
-    honest = math.sqrt(sum(sample.var(ddof=1) / len(sample) for sample in samples))
-    drawn = math.sqrt(sum(sample.var(ddof=0) / len(sample) for sample in samples))
-    parts = [(sample.var(ddof=1) / len(sample), len(sample) - 1) for sample in samples]
-    freedom = sum(part for part, _ in parts) ** 2 / sum(part**2 / size for part, size in parts)
-    return student_t(int(freedom)) / NormalDist().inv_cdf((1 + LEVEL) / 2) * honest / drawn
+def _percentiles(means: NDArray[np.float64], level: float) -> tuple[float, float]:
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
 def _items(values: Values, name: str) -> NDArray[np.float64]:
@@ -159,5 +172,5 @@ def _items(values: Values, name: str) -> NDArray[np.float64]:
     if items.ndim != 1 or items.size == 0:
         raise DataError(f"{name} must be one number for each of at least one item, got shape {items.shape}.")
     if not np.isfinite(items).all():
-        raise DataError(f"{name} must be finite, got {int((~np.isfinite(items)).sum())} that are not.")
+        raise DataError(f"{name} must be finite, got {int((~np.isfinite(items)).sum())} values that are not.")
     return items

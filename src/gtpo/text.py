@@ -1,19 +1,22 @@
-"""Text that a model or a stranger wrote: safe to print, with nothing hidden, searched for its boxed answer.
+"""Text that a model or a stranger wrote: made safe to print, shown with nothing hidden, searched for its answer.
 
-Model output is hostile: it moves cursors, reverses the reading direction, hides characters and runs to megabytes.
-`printable` is for names and messages, `visible` shows a sign for every character. Both are safe in a terminal.
+Model output can be hostile: it moves cursors, reverses text, hides characters and runs to megabytes.
+`printable` is for names and messages; `visible` shows a sign for every character. Both are safe in a terminal.
 """
 
 import re
 import unicodedata
 
+MISSING = "–"
+"""Printed in place of a value that is not known."""
+
 CUT_AT = 120
-"""Characters of one token that are shown."""
+"""How many characters of a token are shown."""
 
 BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))")
 _SIGNS = {"\n": "↵", "\t": "⇥", "\r": "␍"}
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, formats, surrogates, private, unassigned, separators
-_BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as nothing, though Unicode calls them letters and symbols
+_BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as nothing, although Unicode has them as letters
 
 
 def printable(text: str) -> str:
@@ -26,7 +29,7 @@ def printable(text: str) -> str:
 
 
 def visible(piece: str, cut_at: int = CUT_AT) -> str:
-    """One token with nothing hidden: whitespace as signs, controls as their codes, a long one cut with a note.
+    """One token with nothing hidden: whitespace as signs, control characters as codes, a long token truncated.
 
     >>> visible(" the"), visible("  "), visible("a\\n"), visible("\\u202eb\\x1b[2J"), visible("")
     (' the', '··', 'a↵', '⟦U+202E⟧b⟦U+001B⟧[2J', '∅')
@@ -36,25 +39,25 @@ def visible(piece: str, cut_at: int = CUT_AT) -> str:
     if not piece:
         return "∅"
     head = piece[:cut_at]
-    shown = "".join(map(_sign, head))
-    if not shown.strip(" "):
-        shown = "·" * len(shown)
+    signs = "".join(map(_sign, head))
+    if not signs.strip(" "):
+        signs = "·" * len(signs)
     if unicodedata.category(head[0]).startswith("M"):
-        shown = "◌" + shown  # a mark that would sit on the token before
+        signs = "◌" + signs  # a mark that would sit on the token before
     rest = len(piece) - len(head)
-    return f"{shown}… ({rest:,} more characters)" if rest else shown
+    return f"{signs}… ({rest:,} more characters)" if rest else signs
 
 
 def visible_lines(text: str, cut_at: int = 20_000) -> str:
-    """A longer text: lines and tabs stay, everything else as in `visible`.
+    """A longer text: newlines and tabs stay, everything else is as in `visible`.
 
     >>> visible_lines("a\\r\\nb\\x07")
     'a⟦U+000D⟧\\nb⟦U+0007⟧'
     """
     head = text[:cut_at]
-    shown = "".join(character if character in "\n\t" else _code(character) for character in head)
+    signs = "".join(character if character in "\n\t" else _code(character) for character in head)
     rest = len(text) - len(head)
-    return f"{shown}… ({rest:,} more characters)" if rest else shown
+    return f"{signs}… ({rest:,} more characters)" if rest else signs
 
 
 def _sign(character: str) -> str:
@@ -74,7 +77,7 @@ def _is_variation_selector(character: str) -> bool:
 
 
 def boxed(text: str) -> str | None:
-    r"""The content of the last \boxed{…} (or \fbox{…}), nested braces and all; None where none is closed.
+    r"""The content of the last \boxed{…} or \fbox{…}, with nested braces; None if no box is closed.
 
     >>> boxed("so \\boxed{1} or rather $\\boxed{\\frac{1}{\\sqrt{2}}}$.")
     '\\frac{1}{\\sqrt{2}}'
@@ -88,7 +91,7 @@ def boxed(text: str) -> str | None:
 
 
 def box_at(text: str, match: re.Match[str]) -> tuple[str, int] | None:
-    """The content of the box that opens here, and where the box ends; None where it is not closed."""
+    """The content of the box that opens at `match`, and where it ends; None if it is not closed."""
     if match["bare"]:
         return match["bare"], match.end()
     depth = 1

@@ -1,14 +1,18 @@
-"""What we rely on in TRL. When an upgrade breaks one of these, it breaks GTPO."""
+"""What we rely on in TRL. An upgrade that breaks one of these tests breaks GTPO."""
 
+import ast
 import copy
 import inspect
 
 import pytest
 import torch
 from peft import LoraConfig
+from trl.generation import vllm_generation
 from trl.trainer import grpo_trainer
 
 from gtpo import GTPOConfig, GTPOTrainer
+from gtpo.trl import checks, padding, resume, trimming, watch
+from gtpo.trl.checks import CHOICES
 from gtpo.trl.config import PROVEN_LOSS_TYPES
 from gtpo.trl.resume import CompleteCheckpoints, ExactResume
 from gtpo.trl.trimming import TrimmedBatches
@@ -26,7 +30,7 @@ GRPO = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0, "bf16": False
 
 
 def plain(tmp_path, **overrides):
-    """Settings without GTPO's knobs."""
+    """Settings without the options of GTPO."""
     options = settings(tmp_path, **overrides)
     return {key: value for key, value in options.items() if key not in ("entropy_threshold", "initial_entropy")}
 
@@ -45,7 +49,7 @@ def run(trainer_class, config, model, **kwargs):
     return trainer, gradients
 
 
-DROPPED = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.3)
+WITH_DROPOUT = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.3)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +59,7 @@ DROPPED = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.3)
         ({"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4}, {}),
         ({"num_iterations": 2, "steps_per_generation": 2, "per_device_train_batch_size": 4}, {}),
         ({"mask_truncated_completions": True}, {}),
-        ({}, {"peft_config": DROPPED}),
+        ({}, {"peft_config": WITH_DROPOUT}),
     ],
     ids=["plain", "accumulation", "reused batches", "masked truncation", "lora with dropout"],
 )
@@ -67,9 +71,9 @@ def test_neutral_gtpo_is_grpo_bit_for_bit(options, kwargs, tiny_model, tmp_path)
         GTPOTrainer, GTPOConfig(**NEUTRAL, **plain(tmp_path, **options)), tiny_model, **copy.deepcopy(kwargs)
     )
     assert len(our_gradients) == len(their_gradients) >= 4
-    for one, other in zip(our_gradients, their_gradients, strict=True):
-        assert one.keys() == other.keys()
-        assert all(one[name].equal(other[name]) for name in one)
+    for mine, other in zip(our_gradients, their_gradients, strict=True):
+        assert mine.keys() == other.keys()
+        assert all(mine[name].equal(other[name]) for name in mine)
     for (name, mine), (_, theirs_value) in zip(
         ours.model.named_parameters(), theirs.model.named_parameters(), strict=True
     ):
@@ -83,15 +87,15 @@ def test_neutral_gtpo_is_grpo_bit_for_bit(options, kwargs, tiny_model, tmp_path)
 
 
 @pytest.mark.parametrize("loss_type", PROVEN_LOSS_TYPES)
-def test_neutral_gtpo_with_trimmed_batches_is_grpo_but_for_rounding(loss_type, tiny_model, tmp_path):
+def test_neutral_gtpo_with_trimmed_batches_is_grpo_up_to_rounding(loss_type, tiny_model, tmp_path):
     options = plain(tmp_path, gradient_accumulation_steps=2, per_device_train_batch_size=8, learning_rate=1e-3)
     options |= {"optim": "sgd", "max_grad_norm": 0.0, "loss_type": loss_type, "num_generations": 4}
     theirs, their_gradients = run(GRPOTrainer, GRPOConfig(**{**GRPO, **options}), tiny_model)
     ours, our_gradients = run(GTPOTrainer, GTPOConfig(**{**NEUTRAL, **options, "trim_batches": True}), tiny_model)
     pairs = list(zip(our_gradients, their_gradients, strict=True))[1::2]  # at the end of an optimizer step
     assert len(pairs) == 4
-    for one, other in pairs:
-        mine, target = (torch.cat([g.flatten() for g in gradients.values()]) for gradients in (one, other))
+    for pair in pairs:
+        mine, target = (torch.cat([g.flatten() for g in gradients.values()]) for gradients in pair)
         assert (mine - target).norm() < 1e-5 * target.norm()
     tokens = [sum(batch["completion_ids"].numel() for batch in t._buffered_inputs) for t in (ours, theirs)]
     assert tokens[0] < tokens[1]
@@ -105,7 +109,7 @@ LOSS_OPTIONS = [{"loss_type": loss_type} for loss_type in PROVEN_LOSS_TYPES] + [
 
 
 @pytest.mark.parametrize("options", LOSS_OPTIONS, ids=str)
-def test_a_constant_row_of_advantages_is_the_one_advantage(options, tiny_model, tmp_path):
+def test_a_constant_row_of_advantages_equals_a_single_advantage(options, tiny_model, tmp_path):
     config = GRPOConfig(**{**GRPO, **plain(tmp_path, **options)})
     trainer = GRPOTrainer(tiny_model, parity_reward, config, prompts())
     torch.manual_seed(0)
@@ -143,7 +147,6 @@ OVERRIDDEN = {
         "_calculate_rewards",
         "_generate_and_score_completions",
         "_get_per_token_logps_and_entropies",
-        "log",
     },
     TrimmedBatches: {"_get_per_token_logps_and_entropies", "_prepare_inputs"},
     ExactResume: {"_get_train_sampler", "_load_optimizer_and_scheduler"},
@@ -152,12 +155,40 @@ OVERRIDDEN = {
 
 
 @pytest.mark.parametrize("ours", OVERRIDDEN, ids=lambda cls: cls.__name__)
-def test_only_these_methods_of_the_parent_are_overridden_and_none_is_copied(ours):
+def test_only_these_methods_of_the_parent_are_overridden_and_each_calls_it(ours):
     theirs = {name for parent in GRPOTrainer.__mro__ for name in vars(parent)}
     methods = {name for name, value in vars(ours).items() if inspect.isfunction(value)}
     assert {name for name in methods & theirs if not name.startswith("__")} == OVERRIDDEN[ours]
     for name in OVERRIDDEN[ours]:
         assert f"super().{name}(" in inspect.getsource(getattr(ours, name))
+
+
+def compared_strings(module, attribute):
+    """All strings that `self.attribute` or `args.attribute` is compared with in the source of a module."""
+    strings = set()
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Compare) and getattr(node.left, "attr", None) == attribute:
+            constants = [
+                part for side in node.comparators for part in ast.walk(side) if isinstance(part, ast.Constant)
+            ]
+            strings |= {constant.value for constant in constants}
+    return strings
+
+
+@pytest.mark.parametrize("option", CHOICES)
+def test_choices_are_those_that_trl_knows_and_checks_late(option):
+    module, attribute = (vllm_generation, "mode") if option == "vllm_mode" else (grpo_trainer, option)
+    assert {choice for choice in CHOICES[option] if isinstance(choice, str)} == compared_strings(module, attribute)
+    GRPOConfig("unused", bf16=False, **{option: "nonsense"})  # no error here, only in the middle of the first step
+
+
+OF_GTPO = {"config", "trainer", "gathering", "state", "recording"}
+
+
+@pytest.mark.parametrize("module", [resume, trimming, padding, watch, checks], ids=lambda module: module.__name__)
+def test_files_for_any_trainer_import_nothing_of_gtpo_on_trl(module):
+    imports = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]
+    assert not {node.module for node in imports} & {f"gtpo.trl.{name}" for name in OF_GTPO}
 
 
 @pytest.mark.parametrize("has_old_pass", [False, True])

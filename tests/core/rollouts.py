@@ -1,6 +1,7 @@
-"""Random groups that share beginnings and endings, as rollouts do; their tensors; and the knobs to shape them with."""
+"""Random groups that share beginnings and endings, as rollouts do; their tensors; and options of shaping."""
 
 import math
+import random
 
 import torch
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 import gtpo
 from tests.oracle.paper import Completion
 
-PAD = 0  # also a token of the tiny vocabularies: a pad id inside the text is text
+PAD = 0  # also a token of the tiny vocabularies: a pad id inside a completion is a token like any other
 KNOBS = st.fixed_dictionaries(
     {
         "conflict_edges": st.sampled_from(["both", "prefix", "suffix", "none"]),
@@ -33,31 +34,34 @@ ORACLE_NAMES = {
 }
 
 
-@st.composite
-def groups(draw: st.DrawFn, max_groups: int = 3, max_rows: int = 5) -> list[Completion]:
-    vocabulary = st.integers(0, draw(st.integers(0, 4)))
-    pieces = st.lists(vocabulary, max_size=4)
-    advantages = st.sampled_from([1.0, -1.0, 0.5, -0.25, 0.0, 3e-6, -9e-6, 2e-5])
+def random_batch(seed: int) -> list[Completion]:
+    """One to three groups of one to five completions, in random order."""
+    rng = random.Random(seed)
+    vocabulary = range(rng.randint(1, 5))
     batch: list[Completion] = []
-    for group in range(draw(st.integers(1, max_groups))):
-        openings, endings = (
-            draw(st.lists(pieces, min_size=1, max_size=2)),
-            draw(st.lists(pieces, min_size=1, max_size=2)),
-        )
-        for _ in range(draw(st.integers(1, max_rows))):
-            tokens = draw(st.sampled_from(openings)) + draw(pieces) + draw(st.sampled_from(endings))
-            size = len(tokens)
-            batch.append(
-                Completion(
-                    tokens,
-                    draw(advantages),
-                    7 * group - 3,
-                    draw(st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0]), min_size=size, max_size=size)),
-                    draw(st.one_of(st.just([]), st.lists(st.booleans(), min_size=size, max_size=size))),
-                    draw(st.integers(0, 9)) > 0,
-                )
+    for group in range(rng.randint(1, 3)):
+        openings, endings = ([_piece(rng, vocabulary) for _ in range(rng.randint(1, 2))] for _ in range(2))
+        for _ in range(rng.randint(1, 5)):
+            tokens = rng.choice(openings) + _piece(rng, vocabulary) + rng.choice(endings)
+            completion = Completion(
+                tokens,
+                advantage=rng.choice([1.0, -1.0, 0.5, -0.25, 0.0, 3e-6, -9e-6, 2e-5]),
+                group=7 * group - 3,
+                entropies=[rng.choice([0.0, 0.1, 0.5, 1.0, 2.0]) for _ in tokens],
+                trained=[rng.random() < 0.6 for _ in tokens] if rng.random() < 0.5 else [],
+                valid=rng.random() < 0.9,
             )
-    return draw(st.permutations(batch))
+            batch.append(completion)
+    rng.shuffle(batch)
+    return batch
+
+
+def _piece(rng: random.Random, vocabulary: range) -> list[int]:
+    return rng.choices(vocabulary, k=rng.randint(0, 4))
+
+
+BATCHES = st.integers(0, 2**32 - 1).map(random_batch)
+"""Drawn by seed: hypothesis takes ten times as long to draw every token."""
 
 
 def tensors(batch: list[Completion], extra_padding: int = 0, ids_dtype: torch.dtype = torch.int64):
@@ -65,7 +69,7 @@ def tensors(batch: list[Completion], extra_padding: int = 0, ids_dtype: torch.dt
     width = max((len(c.tokens) for c in batch), default=0) + extra_padding
     ids = torch.full((len(batch), width), PAD, dtype=ids_dtype)
     mask = torch.zeros(len(batch), width, dtype=torch.int64)
-    entropy = torch.full((len(batch), width), 77.0)  # padding must not be read
+    entropy = torch.full((len(batch), width), 77.0)  # padding must not count
     loss_mask = torch.ones(len(batch), width, dtype=torch.int64)
     for row, c in enumerate(batch):
         size = len(c.tokens)

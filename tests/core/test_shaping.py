@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtpo
-from tests.core.rollouts import KNOBS, ORACLE_NAMES, groups, shape, tensors
+from tests.core.rollouts import BATCHES, KNOBS, ORACLE_NAMES, shape, tensors
 from tests.oracle import paper
 
 
-@settings(max_examples=1500)
-@given(groups(), KNOBS, st.sampled_from([0.2, 0.9]))
+@settings(max_examples=500)
+@given(BATCHES, KNOBS, st.sampled_from([0.2, 0.9]))
 def test_equals_the_paper_in_plain_loops(batch, knobs, initial_entropy):
     result = shape(batch, initial_entropy, **knobs)
     loops = {ORACLE_NAMES[name]: value for name, value in knobs.items()}
@@ -26,8 +26,8 @@ def test_equals_the_paper_in_plain_loops(batch, knobs, initial_entropy):
         assert result.entropy[row].item() == pytest.approx(paper.mean_entropy(completion), abs=1e-6)
 
 
-@settings(max_examples=300)
-@given(groups(), KNOBS, st.integers(1, 4))
+@settings(max_examples=100)
+@given(BATCHES, KNOBS, st.integers(1, 4))
 def test_padding_and_integer_type_change_nothing(batch, knobs, extra):
     wide = shape(batch, layout={"extra_padding": extra, "ids_dtype": torch.int32}, **knobs)
     narrow = shape(batch, **knobs)
@@ -35,20 +35,20 @@ def test_padding_and_integer_type_change_nothing(batch, knobs, extra):
     assert wide.kept.equal(narrow.kept)
 
 
-@settings(max_examples=300)
-@given(groups(), KNOBS, st.randoms())
+@settings(max_examples=100)
+@given(BATCHES, KNOBS, st.randoms())
 def test_row_order_changes_nothing(batch, knobs, random):
     order = list(range(len(batch)))
     random.shuffle(order)
-    shuffled = shape([batch[i] for i in order], **knobs)
+    shuffled, straight = shape([batch[i] for i in order], **knobs), shape(batch, **knobs)
     for field in dataclasses.fields(gtpo.ShapedAdvantages):
-        there, here = getattr(shuffled, field.name), getattr(shape(batch, **knobs), field.name)
-        assert there.float().allclose(here[torch.tensor(order)].float(), atol=1e-6), field.name
+        expected = getattr(straight, field.name)[torch.tensor(order)].float()
+        assert getattr(shuffled, field.name).float().allclose(expected, atol=1e-6), field.name
 
 
-@settings(max_examples=200)
-@given(groups())
-def test_neutral_settings_give_back_grpo_bit_for_bit(batch):
+@settings(max_examples=100)
+@given(BATCHES)
+def test_neutral_settings_equal_grpo_bit_for_bit(batch):
     neutral = {"conflict_positive_weight": 1.0, "conflict_negative_weight": 1.0, "entropy_penalty": 0.0}
     result = shape(batch, entropy_filter="off", **neutral)
     for row, completion in enumerate(batch):
@@ -62,7 +62,7 @@ def test_a_token_in_both_runs_is_one_conflict():
     assert shape(same).token_weight.tolist() == [[2.0, 2.0], [0.0, 0.0]]
 
 
-def test_tool_output_carries_a_run_on_and_gets_no_weight():
+def test_tool_output_continues_a_run_and_gets_no_weight():
     good = paper.Completion([1, 2, 3, 4], 1.0, 0, [0.1] * 4, [True, False, True, True])
     bad = paper.Completion([1, 2, 3, 9], -1.0, 0, [0.1] * 4, [True, False, True, True])
     result = shape([good, bad])
@@ -92,7 +92,7 @@ def test_half_precision_entropies_are_averaged_in_single():
     assert entropy.item() == pytest.approx(token_entropy[0, 0].item(), rel=1e-5)
 
 
-def test_nothing_here_has_a_gradient():
+def test_the_result_has_no_gradient():
     positional, masks = tensors([paper.Completion([1], a, 0, [0.3]) for a in (1.0, -1.0)])
     ids, mask, advantages, entropy, group_ids = positional
     result = gtpo.shape_advantages(
@@ -115,13 +115,13 @@ def test_nothing_here_has_a_gradient():
         ("entropy_penalty", math.nan),
     ],
 )
-def test_a_wrong_knob_is_refused_by_name_and_value(knob, value):
+def test_a_wrong_option_is_refused_by_name_and_value(knob, value):
     with pytest.raises(gtpo.ConfigError, match=f"{knob} must be .*got {value!r}"):
         gtpo.ShapingConfig(**{knob: value})
 
 
 @pytest.mark.usefixtures("unchecked_types")
-def test_whole_numbers_are_no_advantages():
+def test_integer_advantages_and_mismatched_shapes_are_refused():
     (ids, mask, advantages, entropy, group_ids), masks = tensors([paper.Completion([1], a, 0, [0.3]) for a in (1, -1)])
     with pytest.raises(gtpo.DataError, match="must be floating point"):
         gtpo.shape_advantages(ids, mask, advantages.long(), entropy, group_ids, initial_entropy=0.1, **masks)
@@ -148,13 +148,17 @@ def test_other_filters_need_no_initial_entropy():
 
 
 @pytest.mark.parametrize(("positive", "share"), [(2.0, 1.0), (1.0, 0.5), (0.0, 0.0)])
-def test_what_all_completions_begin_with_is_pushed_up_unless_it_is_left_alone(positive, share):
-    """docs/method.md: GRPO's advantages add up to nothing there, with λ⁻ = 0 they do so only if λ⁺ is 0 too."""
+def test_a_prefix_that_all_completions_share_is_pushed_up_unless_its_positive_weight_is_0(positive, share):
+    """docs/method.md: GRPO's advantages add up to 0 there. With λ⁻ = 0 they do so only if λ⁺ is 0 too."""
     ids = torch.tensor([[1, 2, 3], [1, 2, 4], [1, 2, 5], [1, 2, 6]])
     advantages = torch.tensor([3.0, 1.0, 0.0, -4.0])
     shaped = gtpo.shape_advantages(
-        ids, torch.ones_like(ids), advantages, torch.full(ids.shape, 0.5), torch.zeros(4, dtype=torch.int64),
+        ids,
+        torch.ones_like(ids),
+        advantages,
+        torch.full(ids.shape, 0.5),
+        torch.zeros(4, dtype=torch.int64),
         initial_entropy=0.5,
         config=gtpo.ShapingConfig(conflict_edges="prefix", conflict_positive_weight=positive, entropy_penalty=0.0),
-    )  # fmt: skip
+    )
     assert shaped.advantages.sum(0).tolist() == pytest.approx([share * 8.0, share * 8.0, 0.0])

@@ -1,16 +1,10 @@
-"""Models and problem sets for evaluations, made on the spot.
+"""A tiny model whose words are complete answers; each of them ends the completion. Sampled, some are correct."""
 
-The tiny model's words are whole answers, and each of them ends the completion: drawn at random, some are right.
-"""
-
-import json
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-from gtpo.evaluation.sampling import Completion
 
 PAD, EOS = 0, 1
 ANSWERS = [f"<reasoning>so</reasoning><answer>{number}</answer>" for number in ("0", "1", "1.0", "2", "3")]
@@ -45,37 +39,9 @@ def save_answering_model(folder: Path, *, seed: int = 0, chat_template: str | No
     )
     model = LlamaForCausalLM(config)
     model.generation_config.eos_token_id = [EOS, *(WORDS.index(answer) for answer in ANSWERS)]
-    # Settings of the kind that real models ship, and that must not leak into an evaluation.
+    # Real models ship such settings; they must not leak into an evaluation.
     model.generation_config.repetition_penalty = 3.0
     model.generation_config.do_sample = True
     model.generation_config.top_k = 2
     model.save_pretrained(folder)
     return str(folder)
-
-
-def save_problems(path: Path, answers: list[str]) -> str:
-    lines = [json.dumps({"question": f"w{i % 8} w{i // 8 % 8}", "answer": answer}) for i, answer in enumerate(answers)]
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
-
-
-class Parrot:
-    """An engine that says what it is told: `lines[i]` to the i-th sample it is asked for."""
-
-    def __init__(self, lines: list[str], entropy: float | None = 0.5) -> None:
-        self.entropy = entropy
-        self.tokenizer = _Spaces()
-        self.context_length = None
-        self.description = {"engine": "parrot", "weights": "none", "dtype": "none"}
-        self.lines = list(lines)
-
-    def sample(self, prompts, seeds, settings):
-        said, self.lines = self.lines[: len(prompts)], self.lines[len(prompts) :]
-        return [Completion(text, len(text.split()), False, self.entropy) for text in said]
-
-
-class _Spaces:
-    chat_template = None
-
-    def __call__(self, text):
-        return {"input_ids": list(range(len(text.split())))}

@@ -1,4 +1,4 @@
-"""pass@k and maj@k are the averages over all subsets that they claim to be."""
+"""pass@k and maj@k equal averages over all subsets, which are enumerated here."""
 
 import math
 from fractions import Fraction
@@ -19,7 +19,7 @@ def enumerated_pass(flags, k):
 
 
 def enumerated_majority(answers, flags, k):
-    """Every subset counted by hand: most votes win, first seen among equals, None votes for nothing."""
+    """Every subset counted: the most votes win, a tie goes to the first answer, None has no vote."""
     num_won = 0
     subsets = list(combinations(range(len(answers)), k))
     for subset in subsets:
@@ -35,7 +35,7 @@ def enumerated_majority(answers, flags, k):
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=9), st.data())
-def test_pass_at_k_equals_the_share_of_subsets_with_a_right_sample(flags, data):
+def test_pass_at_k_equals_the_share_of_subsets_with_a_correct_sample(flags, data):
     k = data.draw(st.integers(1, len(flags)))
     assert pass_at_k(len(flags), sum(flags), k) == enumerated_pass(flags, k)
 
@@ -43,7 +43,7 @@ def test_pass_at_k_equals_the_share_of_subsets_with_a_right_sample(flags, data):
 @given(
     st.lists(st.tuples(st.sampled_from([None, "a", "b", "c", "d"]), st.booleans()), min_size=1, max_size=9), st.data()
 )
-def test_maj_at_k_equals_the_share_of_subsets_whose_majority_is_right(samples, data):
+def test_maj_at_k_equals_the_share_of_subsets_with_a_correct_majority(samples, data):
     answers, flags = [answer for answer, _ in samples], [flag for _, flag in samples]
     k = data.draw(st.integers(1, len(samples)))
     assert maj_at_k(answers, flags, k) == enumerated_majority(answers, flags, k)
@@ -79,7 +79,7 @@ def test_pass_at_k_stays_exact_where_floats_would_overflow():
     assert pass_at_k(20_000, 2, 10_000) == pytest.approx(0.75, abs=1e-4)
 
 
-def test_ties_go_to_the_answer_seen_first():
+def test_a_tie_goes_to_the_first_answer():
     assert maj_at_k(["a", "b"], [True, False], 2) == 1.0
     assert maj_at_k(["b", "a"], [False, True], 2) == 0.0
 
@@ -116,5 +116,5 @@ def test_impossible_counts_are_refused():
         pass_at_k(4, 5, 1)
     with pytest.raises(ConfigError, match="num_samples"):
         pass_at_k(0, 0, 1)
-    with pytest.raises(DataError, match="2 answers and 1"):
+    with pytest.raises(DataError, match="differ in length: 2 and 1"):
         maj_at_k(["a", "b"], [True], 1)

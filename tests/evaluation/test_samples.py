@@ -1,7 +1,8 @@
-"""The file of samples takes anything a model says, survives being cut anywhere, and refuses what does not fit."""
+"""A sample file takes any text, survives a cut at any byte, and refuses what does not fit."""
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -34,37 +35,38 @@ def path(tmp_path):
     return tmp_path / "m" / "toy.jsonl"
 
 
-def test_hostile_texts_come_back_as_they_went_in_one_line_each(path):
+def test_hostile_texts_round_trip_on_one_line_each(path):
     assert start_or_resume(path, HEADER, 2) == 0
     append_samples(path, samples())
-    found = read_samples(path)
-    assert found.samples == samples()
-    assert found.header == HEADER
+    file = read_samples(path)
+    assert file.samples == samples()
+    assert file.header == HEADER
     assert path.read_bytes().isascii()
     assert path.read_bytes().count(b"\n") == 1 + len(HOSTILE)
 
 
-def test_a_file_cut_at_any_byte_keeps_its_whole_batches(path, caplog):
+def test_a_file_cut_at_any_byte_keeps_its_complete_batches(path, caplog):
     start_or_resume(path, HEADER, 2)
     append_samples(path, samples(["a", "b", "c", "d", "e"]))
     content = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
-    for size in range(len(content) + 1):
+    sizes = {*range(0, len(content), 13), *(end + shift for end in ends for shift in (-1, 0, 1))}
+    for size in sorted(sizes):
         path.write_bytes(content[:size])
-        num_whole = sum(end <= size for end in ends) - 1
-        num_kept = max(0, num_whole - num_whole % 2)
+        num_complete = sum(end <= size for end in ends) - 1
+        num_kept = max(0, num_complete - num_complete % 2)
         assert start_or_resume(path, HEADER, 2) == num_kept
         assert path.read_bytes() == content[: ends[num_kept]]
     assert "dropped an unfinished last line" in caplog.text
 
 
-def test_a_finished_file_keeps_its_last_batch_however_small(path):
+def test_a_finished_file_keeps_a_small_last_batch(path):
     start_or_resume(path, HEADER, 4)
     append_samples(path, samples(["a", "b", "c", "d", "e", "f"]))
     assert start_or_resume(path, HEADER, 4) == 6
 
 
-def test_other_settings_are_refused_by_name_and_the_file_is_left_alone(path):
+def test_other_settings_are_refused_by_name_and_the_file_is_unchanged(path):
     start_or_resume(path, HEADER, 2)
     append_samples(path, samples())
     before = path.read_bytes()
@@ -74,18 +76,18 @@ def test_other_settings_are_refused_by_name_and_the_file_is_left_alone(path):
     assert path.read_bytes() == before
 
 
-def test_a_file_about_the_first_problems_goes_on_with_the_others(path):
+def test_a_file_with_the_first_problems_is_extended(path):
     start_or_resume(path, HEADER, 2)
     append_samples(path, samples())
     before = path.read_bytes().split(b"\n", 1)[1]
     more = HEADER | {"problems": {"name": "toy", "count": 5, "sha256": "1"}}
-    with pytest.raises(ConfigError, match=r"\(--limit: there were 3 problems, there are 5\)"):
+    with pytest.raises(ConfigError, match=r"\(--limit: the file is for 3 problems, not for 5\)"):
         start_or_resume(path, more, 2, lambda count: "others")
     assert start_or_resume(path, more, 4, lambda count: {3: "0"}[count]) == 4
     assert read_samples(path).header == more
     assert before.startswith(path.read_bytes().split(b"\n", 1)[1])
     assert len(read_samples(path).samples) == 4
-    with pytest.raises(ConfigError, match="there were 5 problems, there are 3"):
+    with pytest.raises(ConfigError, match="the file is for 5 problems, not for 3"):
         start_or_resume(path, HEADER, 2, lambda count: "0")
 
 
@@ -99,12 +101,15 @@ def test_a_file_about_the_first_problems_goes_on_with_the_others(path):
         (json.dumps(HEADER | {"gtpo_samples": 2}).encode() + b"\n", "does not start with the header"),
         (json.dumps(HEADER).encode() + b'\n{"problem": 0}\n', "line 2 is damaged"),
         (json.dumps(HEADER).encode() + b"\n\x00\x00\x00\n", "line 2 is damaged"),
-        (json.dumps(HEADER).encode() + b"\n" + b"[" * 200_000 + b"\n", r"line 2 is damaged \(its brackets nest"),
-        (json.dumps(HEADER).encode() + b"\n[1]\n", r"line 2 is damaged \(it must have the fields problem"),
+        (
+            json.dumps(HEADER).encode() + b"\n" + b"[" * 200_000 + b"\n",
+            r"line 2 is damaged \(too many nested brackets",
+        ),
+        (json.dumps(HEADER).encode() + b"\n[1]\n", r"line 2 is damaged \(Expected `object`, got `array`"),
         (b"[" * 200_000 + b"\n", "does not start with the header"),
     ],
 )
-def test_a_file_that_is_no_file_of_samples_says_so(tmp_path, content, message):
+def test_a_file_that_is_not_a_sample_file_is_refused(tmp_path, content, message):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
@@ -116,35 +121,54 @@ def test_a_file_that_is_no_file_of_samples_says_so(tmp_path, content, message):
     [
         ("problem", True),
         ("num_tokens", -5),
-        ("num_tokens", 10**400),
         ("truncated", "x"),
         ("entropy", "x"),
-        ("entropy", 10**400),
         ("gold", None),
     ],
 )
-def test_a_sample_of_the_wrong_types_is_a_damaged_line(path, field, value):
+def test_a_sample_with_a_wrong_type_is_a_damaged_line(path, field, value):
     start_or_resume(path, HEADER, 2)
     append_samples(path, [dataclasses.replace(samples()[0], **{field: value})])
-    with pytest.raises(DataError, match=f"toy.jsonl, line 2 is damaged .{field} of the wrong type or range"):
+    with pytest.raises(DataError, match=rf"toy.jsonl, line 2 is damaged .* at `\$\.{field}`"):
         read_samples(path)
 
 
-def test_a_lost_line_is_noticed(path):
+@pytest.mark.parametrize(
+    ("part", "field", "value", "reason"),
+    [
+        ("problems", "count", None, "Object missing required field `count` - at `$.problems`"),
+        ("problems", "count", 0, "Expected `int` >= 1 - at `$.problems.count`"),
+        ("problems", "sha256", 5, "Expected `str`, got `int` - at `$.problems.sha256`"),
+        ("settings", "temperature", None, "Object missing required field `temperature` - at `$.settings`"),
+        ("settings", "temperature", "hot", "Expected `float`, got `str` - at `$.settings.temperature`"),
+        ("settings", "num_samples", "1", "Expected `int`, got `str` - at `$.settings.num_samples`"),
+    ],
+)
+def test_a_damaged_header_is_refused_with_its_field(tmp_path, part, field, value, reason):
+    header = HEADER | {part: HEADER[part] | {field: value}}
+    if value is None:
+        del header[part][field]
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(header) + "\n")
+    with pytest.raises(DataError, match=re.escape(f"{path} has a damaged header: {reason}")):
+        read_samples(path)
+
+
+def test_a_missing_line_is_refused(path):
     start_or_resume(path, HEADER, 2)
     append_samples(path, samples(["a", "b", "c", "d"]))
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join(lines[:2] + lines[3:]))
-    with pytest.raises(DataError, match="line 3: expected sample 1 of problem 0, got 0 of 1"):
+    with pytest.raises(DataError, match="line 3: expected sample 1 of problem 0, got sample 0 of problem 1"):
         read_samples(path)
 
 
-def test_a_file_that_is_not_there_and_a_folder_that_cannot_be_made_say_so(tmp_path):
-    with pytest.raises(DataError, match="cannot be read: No such file"):
+def test_paths_that_cannot_be_read_or_written_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"Cannot read .*: No such file"):
         read_samples(tmp_path / "none.jsonl")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"cannot be made.*--out"):
+    with pytest.raises(ConfigError, match=r"Cannot write .*--out"):
         start_or_resume(tmp_path / "file" / "m" / "toy.jsonl", HEADER, 2)
     (tmp_path / "folder.jsonl").mkdir()
-    with pytest.raises(ConfigError, match=r"cannot be written.*--out"):
+    with pytest.raises(ConfigError, match=r"Cannot write .*--out"):
         start_or_resume(tmp_path / "folder.jsonl", HEADER, 2)

@@ -1,15 +1,12 @@
-"""Tables hold what was measured, and the table of the paper can be laid out from files of samples."""
-
-import xml.etree.ElementTree as ET
+"""Tables show what was measured; the table of the paper has its columns."""
 
 import numpy as np
 import pytest
 
 from gtpo.errors import DataError
 from gtpo.evaluation.evaluate import Evaluation
-from gtpo.evaluation.figure import draw_curves
 from gtpo.evaluation.metrics import Measurement, compare
-from gtpo.evaluation.tables import markdown, paper_rows, summary_rows
+from gtpo.evaluation.tables import markdown, paper_rows, sampling_lines, summary_rows
 
 HEADER = {"problems": {"sha256": "0"}, "settings": {"num_samples": 64}, "engine": {}}
 KS = (1, 4, 8, 16, 32, 64)
@@ -25,7 +22,7 @@ def evaluation(*measurements):
     return Evaluation(list(measurements), compare(measurements))
 
 
-def test_a_summary_has_a_column_a_model_and_one_a_difference():
+def test_a_summary_has_one_column_per_model_and_per_difference():
     rows = summary_rows(
         evaluation(
             measured("A", "amc23", 0.5, mean_entropy=[0.25] * 4, mean_length=[100.0] * 4),
@@ -43,7 +40,7 @@ def test_a_summary_has_a_column_a_model_and_one_a_difference():
     assert table["length, tokens"][2] == "+10.0 [10.0, 10.0]"
 
 
-def test_a_difference_that_rounds_to_zero_has_no_minus():
+def test_a_difference_that_rounds_to_zero_has_no_minus_sign():
     pair = [measured("A", "x", 0.1, mean_length=[5.0, 5.0, 5.0, 4.99]), measured("B", "x", 0.1, mean_length=[5.0] * 4)]
     cells = {row[0]: row[-1] for row in summary_rows(evaluation(*pair), "x")}
     assert cells["length, tokens"] == "+0.0 [0.0, 0.0]"
@@ -54,11 +51,12 @@ def test_a_difference_that_rounds_to_zero_has_no_minus():
 
 
 def test_every_other_model_is_compared_with_the_first():
-    found = evaluation(
+    compared = evaluation(
         measured("A", "x", 0.5), measured("B", "x", 0.2), measured("C", "x", 0.9), measured("C", "y", 0.1)
     )
-    assert [(one.first, one.second, one.problems) for one in found.differences] == [("A", "B", "x"), ("A", "C", "x")]
-    assert found.differences[1].metrics["maj@4"].difference == pytest.approx(-0.2)
+    pairs = [(difference.first, difference.second, difference.problems) for difference in compared.differences]
+    assert pairs == [("A", "B", "x"), ("A", "C", "x")]
+    assert compared.differences[1].metrics["maj@4"].difference == pytest.approx(-0.2)
 
 
 def test_the_table_of_the_paper_has_its_columns_in_its_order():
@@ -67,39 +65,36 @@ def test_the_table_of_the_paper_has_its_columns_in_its_order():
     assert rows[0][11:] == [f"AMC23 pass@{k}" for k in (1, 8, 16, 32, 64)] + [f"AMC23 maj@{k}" for k in KS[1:]]
     assert rows[1] == ["base", *["50.0"] * 5, *["–"] * 15]
     assert rows[2] == ["gtpo", *["–"] * 10, *["37.5"] * 10]
-    with pytest.raises(DataError, match="aime24, aime25 and amc23"):
+    with pytest.raises(DataError, match="aime24, aime25 or amc23"):
         paper_rows(evaluation(measured("base", "lab", 0.5)))
 
 
-def test_markdown_keeps_its_columns_when_a_name_has_a_bar():
+def test_markdown_escapes_a_bar_in_a_name():
     lines = markdown([["model", "x"], ["a|b", "1"]]).splitlines()
     assert lines == ["| model | x |", "| --- | ---: |", "| a\\|b | 1 |"]
 
 
-def test_the_figure_has_a_line_for_each_model_and_survives_hostile_names(tmp_path):
-    found = evaluation(
-        measured("_$\\frac{$ [/red] & <b>", "a", 0.5), measured("plain", "a", 0.2), measured("plain", "b", 0.4)
-    )
-    paths = [tmp_path / "c.png", tmp_path / "c.svg"]
-    draw_curves(found, paths)
-    assert paths[0].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    svg = ET.fromstring(paths[1].read_text())
-    texts = ["".join(node.itertext()) for node in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"_$\\frac{$ [/red] & <b>", "plain", "pass@k, %", "maj@k, %", "a", "b", "64"} <= {t.strip() for t in texts}
-    first = paths[1].read_bytes()
-    draw_curves(found, paths)
-    assert paths[1].read_bytes() == first
+def test_a_difference_over_fewer_problems_than_its_models_has_a_note():
+    complete, partial = measured("A", "x", 0.5), measured("B", "x", 0.25)
+    shorter = Measurement("B", "x", HEADER, {name: column[:3] for name, column in partial.values.items()})
+    assert summary_rows(evaluation(complete, partial), "x")[0] == ["", "A", "B", "A − B"]
+    assert summary_rows(evaluation(complete, shorter), "x")[0] == ["", "A", "B", "A − B (first 3 problems)"]
 
 
-def test_a_difference_over_fewer_problems_than_its_columns_says_so():
-    whole, part = measured("A", "x", 0.5), measured("B", "x", 0.25)
-    shorter = Measurement("B", "x", HEADER, {name: column[:3] for name, column in part.values.items()})
-    assert summary_rows(evaluation(whole, part), "x")[0] == ["", "A", "B", "A − B"]
-    assert summary_rows(evaluation(whole, shorter), "x")[0] == ["", "A", "B", "A − B (first 3 problems)"]
-
-
-def test_rows_are_in_order_of_k_whatever_each_file_has():
+def test_rows_are_in_order_of_k_even_if_files_have_different_ks():
     few = Measurement("A", "x", HEADER, {"pass@1": np.ones(4), "maj@1": np.ones(4), "format_rate": np.ones(4)})
     rows = summary_rows(evaluation(few, measured("B", "x", 0.5)), "x")
     assert [row[0] for row in rows[1:4]] == ["pass@1 %", "pass@4 %", "pass@8 %"]
     assert rows[-1][0] == "format %"
+
+
+def test_sampling_is_described_once_or_per_model():
+    settings = {"num_samples": 1, "temperature": 0.0, "top_p": 1.0, "max_new_tokens": 9, "seed": 0}
+    greedy = Measurement("A", "x", HEADER | {"settings": settings}, {"pass@1": np.ones(4)})
+    assert sampling_lines([greedy]) == ["4 problems × 1 sample, greedy, at most 9 tokens, seed 0"]
+    settings = settings | {"num_samples": 8, "temperature": 0.9}
+    drawn = Measurement("B", "x", HEADER | {"settings": settings}, {"pass@1": np.ones(4)})
+    assert sampling_lines([greedy, drawn]) == [
+        "A: 4 problems × 1 sample, greedy, at most 9 tokens, seed 0",
+        "B: 4 problems × 8 samples, temperature 0.9, top-p 1, at most 9 tokens, seed 0",
+    ]

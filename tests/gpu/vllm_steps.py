@@ -22,9 +22,9 @@ class CountedTrainer(GTPOTrainer):
     rows = {"trl": 0, "us": 0}  # noqa: RUF012
     who = "trl"
 
-    def _token_entropy(self, batch):
+    def _token_entropy(self, batch, captured):
         self.who = "us"
-        entropy = super()._token_entropy(batch)
+        entropy = super()._token_entropy(batch, captured)
         self.who = "trl"
         return entropy
 

@@ -1,6 +1,6 @@
-"""On recorded lab runs, half of them unseen when the thresholds were set: broken ones are found, sound ones left be.
+"""On recorded lab runs, broken ones are found and sound ones are not. Half were unseen when the thresholds were set.
 
-`benchmarks/make_health_traces.py` made the traces. What a trace is called is checked here from its accuracy alone.
+`benchmarks/make_health_traces.py` recorded the traces. Whether a trace is broken is checked here by its accuracy.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_there_are_traces_of_both_kinds():
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_run_has_lost_its_accuracy_and_is_called_collapsing(name):
+def test_a_broken_run_has_lost_its_accuracy_and_is_collapsing(name):
     assert tens(name)[-1] < 0.2 * max(tens(name))
     verdicts = health_of(TRACES[name].rows)
     assert verdicts[-1].level == 2
@@ -36,25 +36,25 @@ def test_a_broken_run_has_lost_its_accuracy_and_is_called_collapsing(name):
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_a_sound_run_has_kept_its_accuracy_and_is_never_called_collapsing(name):
+def test_a_sound_run_has_kept_its_accuracy_and_is_never_collapsing(name):
     assert tens(name)[-1] > 0.8 * max(tens(name))
     assert tens(name)[-1] > 1.5 * tens(name)[0]
     assert max(verdict.level for verdict in health_of(TRACES[name].rows)) < 2
 
 
-def test_one_sound_run_in_four_is_warned_of_for_one_step_and_the_others_never():
+def test_one_of_four_sound_runs_has_a_warning_at_one_step_and_the_others_never():
     warned = {name: sum(verdict.level > 0 for verdict in health_of(TRACES[name].rows)) for name in SOUND}
     assert {name: count for name, count in warned.items() if count} == {"sound_grpo_5e-5": 1}
     assert len(SOUND) == 4
 
 
-def test_a_run_that_declines_is_warned_of_and_not_stopped():
+def test_a_declining_run_has_a_warning_and_is_not_collapsing():
     (name,) = [name for name in TRACES if name.startswith("declining")]
     assert 0.5 * max(tens(name)) < tens(name)[-1] < 0.8 * max(tens(name))
     assert {verdict.level for verdict in health_of(TRACES[name].rows)} == {0, 1}
 
 
-def test_kinds_of_collapse_are_told_apart():
+def test_kinds_of_collapse_are_distinguished():
     def kinds(name):
         return {kind for kind, _ in first_alarms(health_of(TRACES[name].rows))}
 

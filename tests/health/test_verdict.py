@@ -1,4 +1,4 @@
-"""Every kind of trouble is found when it is there, and not found when it nearly is."""
+"""Every kind of trouble is found, and what only comes close to it is healthy."""
 
 import json
 import math
@@ -21,7 +21,7 @@ def to(end, start=1.0, at=20):
 TROUBLE = [
     ("not_finite", 2, {"grad_norm": to(float("nan"))}),
     ("not_finite", 2, {"loss": to(None, 0.1), "grad_norm": 1.0}),  # records write null for what is not finite
-    ("nothing_scored", 1, {"reward": to(None, 0.5), "gtpo/frac_kept": to(0.0)}),  # not the filter's doing
+    ("nothing_scored", 1, {"reward": to(None, 0.5), "gtpo/frac_kept": to(0.0)}),  # not because of the filter
     ("gradient_exploding", 1, {"grad_norm": to(15.0, at=36)}),
     ("gradient_exploding", 2, {"grad_norm": to(150.0, at=36)}),
     ("entropy_rising", 1, {"entropy": to(0.75, 0.4)}),
@@ -80,7 +80,7 @@ def test_trouble_is_found_with_a_reason_and_a_remedy(kind, level, columns):
 
 
 @pytest.mark.parametrize("columns", SOUND)
-def test_what_is_only_near_trouble_is_healthy(columns):
+def test_what_is_only_close_to_trouble_is_healthy(columns):
     assert [verdict.level for verdict in health_of(rows(40, **columns))] == [0] * 40
 
 
@@ -88,18 +88,18 @@ def test_every_check_has_a_case_here():
     assert {check.__name__ for check in CHECKS} == {kind for kind, _, _ in TROUBLE}
 
 
-def test_the_gravest_finding_speaks_for_the_verdict():
+def test_the_most_severe_finding_decides_the_verdict():
     verdict = health_of(rows(40, format=to(0.1, 0.9), frac_reward_zero_std=0.95))[-1]
     assert (verdict.level, verdict.name) == (2, "collapsing")
     assert verdict.reason.startswith("format fell")
     assert [finding.level for finding in verdict.findings] == [2, 1]
 
 
-def test_the_verdict_depends_on_nothing_but_the_rows_so_far():
+def test_the_verdict_depends_only_on_the_rows_so_far():
     metrics = rows(40, format=to(0.1, 0.9), entropy=lambda step: step / 50)
-    whole = health_of(metrics)
-    assert health_of(metrics[:25]) == whole[:25]
-    assert health_of(metrics) == whole
+    verdicts = health_of(metrics)
+    assert health_of(metrics[:25]) == verdicts[:25]
+    assert health_of(metrics) == verdicts
 
 
 def test_the_threshold_can_be_set():
@@ -108,7 +108,7 @@ def test_the_threshold_can_be_set():
     assert health_of(metrics, entropy_threshold=math.log(8))[-1].level == 1  # still four times what it was
 
 
-def test_a_reward_that_leaves_a_fraction_was_no_accuracy():
+def test_a_reward_that_leaves_0_to_1_was_not_an_accuracy():
     name = "rewards/accuracy_reward/mean"
     metrics = rows(40, **{name: lambda step: 0.93 if step < 8 else 1.4 if step < 12 else 0.47})
     assert {verdict.level for verdict in health_of(metrics)} == {0}
@@ -116,7 +116,7 @@ def test_a_reward_that_leaves_a_fraction_was_no_accuracy():
     assert health_of(fraction)[-1].reason.startswith("accuracy fell")
 
 
-def test_a_reward_beside_the_accuracy_does_not_hide_its_fall():
+def test_a_reward_logged_with_the_accuracy_does_not_hide_its_fall():
     def accuracy(step):
         return 0.6 if step < 12 else 0.02
 
@@ -132,14 +132,14 @@ def test_first_alarms_name_the_step():
     }
 
 
-def test_a_row_of_nonsense_is_survived():
+def test_a_row_with_values_of_the_wrong_types_is_accepted():
     health = Health()
     assert health.add({"step": 1, "entropy": "high", "format": True, "accuracy": [], "loss": 0.1}).level == 0
     assert health.add({}).level == 0
 
 
-def test_it_judges_the_entropy_that_the_filter_judges():
+def test_the_entropy_is_the_one_that_the_filter_compares():
     health = Health()
     for row in rows(5, **{"entropy": 0.3, "gtpo/entropy_mean": 0.9}):  # the update holds only what passed the filter
         health.add(row)
-    assert health["completion_entropy"].recent == pytest.approx(0.9)
+    assert health.state["completion_entropy"].recent == pytest.approx(0.9)

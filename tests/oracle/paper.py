@@ -1,4 +1,4 @@
-"""The paper in plain Python loops over lists. Slow, obvious, and independent of the code under test."""
+"""The paper in plain Python loops over lists: slow, obvious, and independent of the code under test."""
 
 import math
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ def prefix_run(batch: list[Completion], me: Completion, match: str) -> int:
     others = opponents(batch, me)
     if match == "position":
         for t, token in enumerate(me.tokens):
-            if not any(t < len(o.tokens) and o.tokens[t] == token for o in others):
+            if not any(t < len(other.tokens) and other.tokens[t] == token for other in others):
                 return t
         return len(me.tokens)
     best = 0
@@ -45,12 +45,12 @@ def prefix_run(batch: list[Completion], me: Completion, match: str) -> int:
 
 
 def suffix_run(batch: list[Completion], me: Completion, match: str) -> int:
-    """The same from the end: turn every completion around."""
+    """How many tokens from the end are conflicts: the prefix run of all completions reversed."""
 
-    def turned(c: Completion) -> Completion:
-        return Completion(c.tokens[::-1], c.advantage, c.group, valid=c.valid)
+    def reverse(completion: Completion) -> Completion:
+        return Completion(completion.tokens[::-1], completion.advantage, completion.group, valid=completion.valid)
 
-    return prefix_run([turned(c) for c in batch], turned(me), match)
+    return prefix_run([reverse(completion) for completion in batch], reverse(me), match)
 
 
 def conflicts(batch: list[Completion], me: Completion, edges: str, match: str) -> list[bool]:
@@ -66,8 +66,8 @@ def conflicts(batch: list[Completion], me: Completion, edges: str, match: str) -
 
 
 def mean_entropy(me: Completion) -> float:
-    kept = [h for t, h in enumerate(me.entropies) if me.is_trained(t)]
-    return sum(kept) / len(kept) if kept else 0.0
+    trained = [entropy for t, entropy in enumerate(me.entropies) if me.is_trained(t)]
+    return sum(trained) / len(trained) if trained else 0.0
 
 
 def is_kept(me: Completion, mode: str, threshold: float, initial_entropy: float) -> bool:
@@ -81,10 +81,10 @@ def is_kept(me: Completion, mode: str, threshold: float, initial_entropy: float)
 def penalty(batch: list[Completion], me: Completion, gamma: float, center: bool) -> float:
     if not center:
         return gamma * mean_entropy(me)
-    group = [c for c in batch if c.group == me.group and c.valid]
-    if all(sign(c) == 0 for c in group):
+    group = [other for other in batch if other.group == me.group and other.valid]
+    if all(sign(other) == 0 for other in group):
         return 0.0
-    return gamma * (mean_entropy(me) - sum(mean_entropy(c) for c in group) / max(1, len(group)))
+    return gamma * (mean_entropy(me) - sum(mean_entropy(other) for other in group) / max(1, len(group)))
 
 
 def shaped(

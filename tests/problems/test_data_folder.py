@@ -1,4 +1,4 @@
-"""The whole folder of benchmark files, checked where GTPO_DATA names one."""
+"""The benchmark files in the folder GTPO_DATA, if it is set: complete, disjoint, and with the published answers."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 from gtpo.problems import load_problems
 from gtpo.text import boxed
 
-pytestmark = pytest.mark.skipif("GTPO_DATA" not in os.environ, reason="GTPO_DATA names no folder of benchmark files")
+pytestmark = pytest.mark.skipif("GTPO_DATA" not in os.environ, reason="GTPO_DATA is not set")
 
 COUNTS = {
     ("gsm8k", "train"): 7473,
@@ -21,7 +21,7 @@ COUNTS = {
 }
 
 
-def test_every_file_loads_whole_and_train_and_test_do_not_overlap():
+def test_every_file_is_complete_and_train_and_test_do_not_overlap():
     loaded = {key: load_problems(key[0], split=key[1]) for key in COUNTS}
     assert {key: len(problems) for key, problems in loaded.items()} == COUNTS
     questions = {key: {" ".join(problem.question.split()) for problem in loaded[key]} for key in COUNTS}

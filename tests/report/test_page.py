@@ -1,4 +1,4 @@
-"""The page shows what the runs logged, needs nothing from outside, and nothing in a run can break it."""
+"""The page shows what the runs logged, loads nothing, and nothing in a run can break it."""
 
 import json
 import re
@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gtpo.report.curves import moving_mean, panel, sections
-from gtpo.report.evaluations import Curve
-from gtpo.report.page import evaluations_of, report_page
+from gtpo.report.curves import panel, sections
+from gtpo.report.evaluations import Curve, Point, evaluations_of
+from gtpo.report.page import report_page
 from gtpo.report.svg import curve_svg
 from gtpo.runs.run import load_run, load_runs
 from tests.runs.making import make_run, rows
@@ -65,26 +65,33 @@ def test_runs_that_logged_at_different_steps_are_interpolated(tmp_path):
     assert at_12 == pytest.approx((0.12 + 0.22) / 2, abs=0.01)
 
 
-def test_smoothing_keeps_a_straight_line_and_its_length():
-    assert moving_mean([float(n) for n in range(200)])[10:190] == pytest.approx(range(10, 190))
-    assert len(moving_mean([1.0] * 7)) == 7
-
-
 def test_every_quantity_has_its_panel_and_entropy_its_line(tmp_path):
-    everything = rows(
-        60, accuracy=0.5, format=0.9, entropy=0.5, reward=14.0, grad_norm=lambda step: 10.0 ** (step % 5),
-        learning_rate=1e-6, step_time=2.0,
-        **{"gtpo/frac_kept": 0.9, "gtpo/frac_conflict": 0.4, "gtpo/frac_tied_groups": 0.1, "gtpo/frac_distinct": 0.8,
-           "gtpo/seconds_sampling": 1.0, "completions/mean_length": 80, "completions/clipped_ratio": 0.1},
-    )  # fmt: skip
-    run = load_run(make_run(tmp_path / "x", everything))
-    keys = [one.key for section in sections([run]) for one in section.panels]
-    assert keys == [
-        "accuracy", "format", "entropy", "reward", "kept", "conflict", "tied", "length", "truncated", "distinct",
-        "grad_norm", "learning_rate", "step_time", "gtpo/seconds_sampling",
-    ]  # fmt: skip
+    logged = {
+        "accuracy": 0.5,
+        "format": 0.9,
+        "entropy": 0.5,
+        "reward": 14.0,
+        "gtpo/frac_kept": 0.9,
+        "gtpo/frac_conflict": 0.4,
+        "gtpo/frac_tied_groups": 0.1,
+        "completions/mean_length": 80,
+        "completions/clipped_ratio": 0.1,
+        "gtpo/frac_distinct": 0.8,
+        "grad_norm": lambda step: 10.0 ** (step % 5),
+        "learning_rate": 1e-6,
+        "step_time": 2.0,
+        "gtpo/seconds_sampling": 1.0,
+    }
+    run = load_run(make_run(tmp_path / "x", rows(60, **logged)))
+    assert {section.title: [panel.key for panel in section.panels] for section in sections([run])} == {
+        "Learning": ["accuracy", "format", "entropy", "reward"],
+        "What the update did": ["kept", "conflict", "tied"],
+        "Completions": ["length", "truncated", "distinct"],
+        "Optimiser": ["grad_norm", "learning_rate"],
+        "Time": ["step_time", "gtpo/seconds_sampling"],
+    }
     page = report_page([run])
-    assert Tags(page).tags.count("svg") == len(keys)
+    assert Tags(page).tags.count("svg") == len(logged)
     assert page.count(">ln 2</text>") == 1
 
 
@@ -95,7 +102,7 @@ def test_two_methods_have_two_colours_and_a_legend(tmp_path):
     assert "2 runs of 2 methods" in page
 
 
-def test_evaluations_in_the_folder_are_drawn_over_k(tmp_path):
+def test_evaluations_in_the_runs_folder_are_drawn_over_k(tmp_path):
     folder = make_run(tmp_path / "x", rows(accuracy=0.5))
     (folder / "eval").mkdir()
     (folder / "eval" / "results.json").write_text(json.dumps(RESULTS))
@@ -106,42 +113,43 @@ def test_evaluations_in_the_folder_are_drawn_over_k(tmp_path):
     assert "results.json is not what" in page
 
 
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("value", [0.0, 50.0, 100.0])
 def test_a_value_without_spread_is_drawn(value):
-    drawn = curve_svg([Curve("run", "toy", "pass", [(1, value, value, value)])], {"run": 0})
-    assert "nan" not in drawn
-    assert "<circle" in drawn
+    svg = curve_svg([Curve("run", "toy", "pass", [Point(1, value, value, value)])], {"run": 0})
+    assert "nan" not in svg
+    assert "<circle" in svg
 
 
-def test_of_an_evaluation_of_several_models_the_run_shows_its_own(tmp_path):
+def test_an_evaluation_of_several_models_shows_the_runs_own(tmp_path):
     folder = make_run(tmp_path / "mine", rows(accuracy=0.5))
-    (one,) = RESULTS["results"]
+    (result,) = RESULTS["results"]
 
-    def shown(*models):
-        (folder / "results.json").write_text(json.dumps({"results": [one | {"model": model} for model in models]}))
+    def evaluated(*models):
+        results = [result | {"model": model} for model in models]
+        (folder / "results.json").write_text(json.dumps({"results": results}))
         return evaluations_of([load_run(folder)])
 
-    curves, notes = shown("lab", "runs/mine/model", "runs/other")
-    assert [(curve.run, curve.kind) for curve in curves] == [("mine", "pass"), ("mine", "maj")]
+    curves, notes = evaluated("lab", "runs/mine/model", "runs/other")
+    assert [(curve.label, curve.kind) for curve in curves] == [("mine", "pass"), ("mine", "maj")]
     assert not notes
-    curves, notes = shown("lab", "runs/other")
+    curves, notes = evaluated("lab", "runs/other")
     assert not curves
-    assert "none of them called like this run" in notes[0]
-    assert len(shown("org/mine-as-published")[0]) == 2  # the only one
+    assert "none of them named like this run" in notes[0]
+    assert len(evaluated("org/mine-as-published")[0]) == 2  # the only model
 
 
-def test_hostile_names_stay_text_and_the_page_asks_for_nothing(tmp_path):
+def test_hostile_names_stay_text_and_the_page_loads_nothing(tmp_path):
     folder = make_run(tmp_path / "x", rows(accuracy=0.5), method=HOSTILE, seed=1)
     (folder / "results.json").write_text(json.dumps(RESULTS).replace("toy", json.dumps(HOSTILE)[1:-1]))
     page = report_page([load_run(folder)])
-    found = Tags(page)
-    assert found.open == []
-    assert not {"script", "img", "link", "iframe", "object"} & set(found.tags)
-    assert not [name for name, _ in found.attributes if name.startswith("on") or name in ("src", "href")]
+    tags = Tags(page)
+    assert tags.open == []
+    assert not {"script", "img", "link", "iframe", "object"} & set(tags.tags)
+    assert not [name for name, _ in tags.attributes if name.startswith("on") or name in ("src", "href")]
     assert "http:" not in page
     assert "https:" not in page
     assert "\u202e" not in page
-    assert "&lt;script&gt;alert(1)" in page
+    assert page.count("&lt;script&gt;alert(1)") == 7  # title, heading, tile, legend, tooltip and two captions
 
 
 @pytest.mark.parametrize(
@@ -161,7 +169,15 @@ def test_flat_tiny_huge_and_single_values_can_be_drawn(tmp_path, columns, count)
     assert Tags(page).open == []
 
 
-def test_of_many_kinds_the_heading_says_how_many(tmp_path):
+def test_the_title_counts_methods_if_there_are_many(tmp_path):
     runs = [load_run(make_run(tmp_path / name, rows(5, accuracy=0.5), method=name)) for name in "abcde"]
     assert "<h1>a · b · c · d</h1>" in report_page(runs[:4])
-    assert "<h1>5 kinds of runs</h1>" in report_page(runs)
+    assert "<h1>5 methods</h1>" in report_page(runs)
+
+
+@pytest.mark.parametrize("value", [10**400, float("nan"), "0.5", None])
+def test_results_of_the_wrong_types_are_left_out_with_a_note(tmp_path, value):
+    folder = make_run(tmp_path / "x", rows(12, accuracy=0.5))
+    result = {"model": "m", "problems": {"name": "toy"}, "metrics": {"pass@1": {"value": value, "low": 0, "high": 1}}}
+    (folder / "results.json").write_text(json.dumps({"results": [result]}))
+    assert "is not what `gtpo eval` writes and was left out" in report_page([load_run(folder)])

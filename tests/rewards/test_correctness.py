@@ -1,4 +1,4 @@
-"""The reward functions as TRL and as a reader calls them."""
+"""The reward functions, called directly and by TRL."""
 
 from collections import defaultdict
 from types import SimpleNamespace
@@ -8,14 +8,14 @@ import torch
 
 from gtpo.errors import DataError
 from gtpo.rewards import correctness_reward, format_reward, paper_reward, weighted
-from gtpo.rewards.grading.grader import default_grader
+from gtpo.rewards.grading import default_grader
 
 
 def completion(answer: str) -> str:
     return f"<reasoning>so it is</reasoning>\n<answer>{answer}</answer>"
 
 
-def test_correctness_pays_only_with_the_complete_format():
+def test_a_right_answer_is_rewarded_only_in_the_complete_format():
     completions = [completion("5"), completion("15"), "<answer>5</answer>", completion("5") + " done", "5"]
     assert correctness_reward(completions, ["5"] * 5) == [10.0, 0.0, 0.0, 0.0, 0.0]
     assert correctness_reward(completions, ["5"] * 5, require_format=False) == [10.0, 0.0, 10.0, 10.0, 0.0]
@@ -34,7 +34,7 @@ def test_correctness_pays_only_with_the_complete_format():
         completion("5, 15"),
     ],
 )
-def test_no_form_of_hedging_is_paid_for_a_right_answer(text: str):
+def test_hedging_is_never_rewarded_as_a_right_answer(text: str):
     assert correctness_reward([text], ["5"]) == [0.0]
     assert paper_reward([text], ["5"])[0] in (1.5, 10.0)
 
@@ -67,14 +67,14 @@ def test_rows_without_a_gold_answer_have_no_reward():
 
 
 def test_malformed_columns_are_refused():
-    with pytest.raises(DataError, match="one gold answer a completion"):
+    with pytest.raises(DataError, match="one gold answer per completion"):
         paper_reward([completion("5")] * 2, ["5"])
     with pytest.raises(DataError, match="completion 1 is empty"):
         correctness_reward([completion("5")] * 2, ["5", " "])
     for text in (completion("5"), "no format"):
         with pytest.raises(DataError, match="completion 0 must be text, got 5"):
             correctness_reward([text], [5])  # type: ignore[list-item]
-    with pytest.raises(DataError, match="pass a list"):
+    with pytest.raises(DataError, match="Pass completions as a list"):
         format_reward([["5"]])  # type: ignore[list-item]
 
 
@@ -87,7 +87,7 @@ def test_timeouts_and_crashes_of_a_batch_are_logged(monkeypatch: pytest.MonkeyPa
     assert logged == {"rewards/timeouts": 2.0, "rewards/crashes": 1.0, "accuracy": 0.25}
 
 
-def test_the_share_of_complete_formats_and_of_right_answers_is_logged():
+def test_the_fractions_of_complete_formats_and_right_answers_are_logged():
     logged: dict[str, float] = {}
     paper_reward(
         [completion("5"), completion("6"), "5", "<answer>5</answer>"], ["5"] * 4, log_metric=logged.__setitem__
@@ -95,7 +95,7 @@ def test_the_share_of_complete_formats_and_of_right_answers_is_logged():
     assert (logged["accuracy"], logged["format"]) == (0.25, 0.5)
 
 
-def test_accuracy_is_a_share_of_what_has_a_gold_answer():
+def test_accuracy_ignores_rows_without_a_gold_answer():
     logged: dict[str, float] = {}
     correctness_reward([completion("5")] * 4, ["5", "6", None, None], log_metric=logged.__setitem__)
     assert logged["accuracy"] == 0.5

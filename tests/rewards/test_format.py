@@ -1,4 +1,4 @@
-"""The format part of the reward, case by case."""
+"""The format part of the reward, the extracted answer, and the text of a chat."""
 
 import pytest
 
@@ -42,12 +42,12 @@ SCORES = {
 
 
 @pytest.mark.parametrize(("text", "score"), SCORES.items())
-def test_the_score_of_each_form(text: str, score: float):
+def test_each_text_gets_its_format_score(text: str, score: float):
     assert format_score(text) == score
     assert has_format(text) == (score == 10.0)
 
 
-def test_the_reward_reads_text_and_chat_alike():
+def test_texts_and_chats_get_the_same_format_reward():
     texts = list(SCORES)
     chats = [[{"role": "assistant", "content": text}] for text in texts]
     assert (
@@ -67,7 +67,7 @@ def test_the_answer_is_the_content_of_the_last_closed_pair():
     assert extract_answer("<answer>5") is None
 
 
-def test_a_chat_of_several_messages_is_what_the_assistant_said():
+def test_the_text_of_a_chat_is_what_the_assistant_wrote():
     chat = [
         {"role": "assistant", "content": "<reasoning>I ask</reasoning>", "tool_calls": []},
         {"role": "tool", "content": "<answer>9</answer>"},

@@ -1,4 +1,4 @@
-"""Runs made up for the tests: folders with the files that a training run leaves."""
+"""Makes folders with the files that a training run leaves."""
 
 import json
 from pathlib import Path

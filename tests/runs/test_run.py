@@ -1,4 +1,4 @@
-"""Runs are read in every form in which they are left, and damage costs only what is damaged."""
+"""A run is read from every kind of metrics file, and damage costs only what is damaged."""
 
 import json
 
@@ -10,7 +10,7 @@ from gtpo.runs.run import health_of_run, load_run, load_runs
 from tests.runs.making import make_run, rows
 
 
-def test_a_run_says_what_it_was_and_how_it_ended(tmp_path):
+def test_a_run_has_its_method_seed_steps_and_held_out_results(tmp_path):
     run = load_run(make_run(tmp_path / "x", rows(accuracy=0.5), after={"accuracy": 0.7}, method="gtpo", seed=4))
     assert (run.name, run.method, run.seed, run.num_steps, run.after) == ("x", "gtpo", 4, 40, {"accuracy": 0.7})
     assert run.notes == []
@@ -25,7 +25,7 @@ def test_a_run_says_what_it_was_and_how_it_ended(tmp_path):
         ("trial-7", "trial", None),
     ],
 )
-def test_method_and_seed_come_from_the_folder_where_no_run_json_tells(tmp_path, name, method, seed):
+def test_without_run_json_method_and_seed_come_from_the_folders_name(tmp_path, name, method, seed):
     run = load_run(make_run(tmp_path / name, rows(accuracy=0.5)))
     assert (run.method, run.seed) == (method, seed)
 
@@ -43,7 +43,7 @@ def test_a_plain_trl_run_is_read_from_its_last_checkpoint(tmp_path):
     assert run.series("entropy").values == [0.4]
 
 
-def test_a_plain_trl_run_is_called_like_its_folder_not_like_its_checkpoint(tmp_path):
+def test_a_plain_trl_run_is_named_after_its_folder_not_its_checkpoint(tmp_path):
     for seed in (1, 2):
         checkpoint = tmp_path / f"dapo-seed{seed}" / "checkpoint-20"
         checkpoint.mkdir(parents=True)
@@ -53,7 +53,7 @@ def test_a_plain_trl_run_is_called_like_its_folder_not_like_its_checkpoint(tmp_p
     assert runs[0].path.name == "dapo-seed1"  # a report there outlives the checkpoint
 
 
-def test_checkpoints_of_one_run_can_be_looked_at_together(tmp_path):
+def test_checkpoints_of_one_run_are_separate_runs(tmp_path):
     for step in (5, 10):
         checkpoint = tmp_path / "dapo" / f"checkpoint-{step}"
         checkpoint.mkdir(parents=True)
@@ -78,7 +78,7 @@ def test_a_run_is_judged_by_its_own_threshold(tmp_path):
     assert health_of_run(run, 0.5)[-1].level == 2
 
 
-def test_the_entropy_is_the_one_that_runs_of_grpo_log_too(tmp_path):
+def test_entropy_is_the_one_that_grpo_runs_log_too(tmp_path):
     run = load_run(make_run(tmp_path / "gtpo-seed1", rows(3, **{"entropy": 0.3, "gtpo/entropy_mean": 0.5})))
     assert run.series("entropy").values == [0.3] * 3
     older = load_run(make_run(tmp_path / "gtpo-seed2", rows(3, **{"gtpo/entropy_mean": 0.5})))
@@ -102,7 +102,7 @@ def test_torn_lines_and_other_schemas_cost_only_themselves(tmp_path):
     assert any("1 rows without a step" in note for note in run.notes)
 
 
-def test_a_half_written_run_json_is_noted_and_done_without(tmp_path):
+def test_a_torn_run_json_is_noted_and_left_out(tmp_path):
     folder = make_run(tmp_path / "gtpo-seed2", rows(accuracy=0.5))
     (folder / "run.json").write_text('{"method": "gt')
     run = load_run(folder)
@@ -111,64 +111,66 @@ def test_a_half_written_run_json_is_noted_and_done_without(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json"])
-def test_a_file_that_nests_without_end_is_noted_and_done_without(tmp_path, name):
+def test_a_json_file_of_endless_brackets_is_noted_and_left_out(tmp_path, name):
     folder = make_run(tmp_path / "gtpo-seed2", rows(accuracy=0.5))
     (folder / name).write_text("[" * 200_000)
-    assert any(f"{name} is not a whole JSON object" in note for note in load_run(folder).notes)
+    assert any(f"{name} is not a complete JSON object" in note for note in load_run(folder).notes)
 
 
-def test_numbers_that_do_not_fit_a_float_are_left_out_and_counted(tmp_path):
+def test_numbers_that_do_not_fit_a_float_are_left_out(tmp_path):
     metrics = rows(8, accuracy=0.5, reward=lambda step: 10**400 if step < 3 else 1.0, loss=1e308)
     run = load_run(make_run(tmp_path / "x", metrics, after={"accuracy": 10**400, "format": 0.5}, seed=10**400))
     assert run.series("reward").steps == [3, 4, 5, 6, 7, 8]
     assert run.series("loss").values == []
     assert (run.after, run.seed) == ({"format": 0.5}, None)
-    assert "2 values of reward are beyond 1e+60 and were left out" in run.notes
-    assert "8 values of loss are beyond 1e+60 and were left out" in run.notes
 
 
-def test_a_restarted_run_counts_each_step_once_with_its_later_value(tmp_path):
+def test_a_step_that_was_logged_twice_counts_once_with_its_later_value(tmp_path):
     run = load_run(make_run(tmp_path / "x", [*rows(5, accuracy=0.1), *rows(3, accuracy=0.9)]))
     assert run.series("accuracy").values == [0.9, 0.9, 0.9, 0.1, 0.1]
 
 
-def test_rewards_stand_in_for_accuracy_only_where_they_are_fractions():
+def test_rewards_stand_in_for_accuracy_only_if_they_are_fractions():
     fractions = rows(2, **{"rewards/accuracy_reward/mean": 0.4})
     points = rows(2, **{"rewards/correctness/mean": 7.0})
     assert series(fractions, "accuracy").values == [0.4, 0.4]
     assert series(points, "accuracy").values == []
 
 
-def test_a_run_without_accuracy_is_used_for_the_rest_and_says_so(tmp_path):
+def test_a_missing_accuracy_is_noted_and_the_rest_is_used(tmp_path):
     run = load_run(make_run(tmp_path / "x", rows(entropy=0.5)))
     assert any("no accuracy" in note for note in run.notes)
     assert len(run.series("entropy").values) == 40
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("name", "content", "message"),
     [
-        (lambda p: p / "nowhere", "does not exist"),
-        (lambda p: p, "is not a run"),
-        (lambda p: _written(p / "trainer_state.json", '{"log_history"'), "not whole JSON"),
-        (lambda p: _written(p / "results.json", '{"a": 1}'), "no log_history"),
-        (lambda p: _written(p / "metrics.jsonl", ""), "no row of training metrics"),
-        (lambda p: _written(p / "metrics.jsonl", "[1]\nfoo\n"), r"2 lines skipped \(1, 2\): not a whole JSON line"),
-        (lambda p: _written(p / "trainer_state.json", "[" * 200_000), "not whole JSON"),
-        (lambda p: _written(p / "wide.csv", "step\n" + "1" * 200_000), "cannot be read: field larger"),
+        ("trainer_state.json", b'{"log_history"', "Cannot parse .*trainer_state.json"),
+        ("trainer_state.json", b"[" * 200_000, "Cannot parse .*too many nested brackets"),
+        ("trainer_state.json", b"\xff", "Cannot parse .*utf-8"),
+        ("results.json", b'{"a": 1}', "no log_history"),
+        ("metrics.jsonl", b"", "no training metrics"),
+        ("metrics.jsonl", b"[1]\nfoo\n", r"2 lines skipped \(1, 2\): not a complete JSON line"),
+        ("metrics.jsonl", bytes(range(256)) * 8, r"9 lines skipped \(1, 2, 3, …\)"),
+        ("wide.csv", b"step\n" + b"1" * 200_000, "Cannot read .*field larger"),
+        ("long_row.csv", b"step\nx,2\n", "1 rows without a step"),
     ],
 )
-def test_what_is_no_run_is_refused_with_the_reason(tmp_path, make, says):
-    with pytest.raises(DataError, match=says):
-        load_run(make(tmp_path))
+def test_a_file_without_metrics_is_refused_with_the_reason(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load_run(tmp_path / name)
+
+
+def test_a_path_that_is_not_a_run_is_refused(tmp_path):
+    with pytest.raises(DataError, match="does not exist"):
+        load_run(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="is not a run: it has no metrics"):
+        load_run(tmp_path)
 
 
 def test_the_same_run_twice_is_refused(tmp_path):
     folder = make_run(tmp_path / "x", rows(accuracy=0.5))
-    with pytest.raises(DataError, match="given twice"):
+    with pytest.raises(DataError, match="passed twice"):
         load_runs([folder, folder])
-
-
-def _written(path, text):
-    path.write_text(text)
-    return path

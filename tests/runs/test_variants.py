@@ -1,4 +1,4 @@
-"""Runs that were set differently do not pass for seeds of one thing."""
+"""Runs with different settings are not taken for seeds of the same variant."""
 
 from gtpo.runs.run import load_runs
 from gtpo.runs.variants import name_variants
@@ -16,35 +16,34 @@ def methods(*paths):
     return [run.method for run in name_variants(load_runs(paths))]
 
 
-def test_seeds_of_one_thing_keep_its_name(tmp_path):
+def test_seeds_of_one_variant_keep_the_methods_name(tmp_path):
     same = [make(tmp_path, seed, f"learning_rate: 1e-6\nseed: {seed}\noutput_dir: runs/{seed}\n") for seed in (1, 2)]
     assert methods(*same) == ["gtpo", "gtpo"]
 
 
-def test_what_differs_is_in_the_name(tmp_path):
+def test_the_name_has_the_settings_that_differ(tmp_path):
     weak = make(tmp_path, 1, "learning_rate: 1e-6\nconflict_positive_weight: '1'\n")
-    plain = make(tmp_path, 1, "learning_rate: 1.0e-6\n")  # the same number, written otherwise
+    plain = make(tmp_path, 1, "learning_rate: 1.0e-6\n")  # the same number, written differently
     other = make(tmp_path, 1, "learning_rate: 3e-6\nbeta: 1\n", method="grpo")
     assert methods(weak, plain, other) == ["gtpo, conflict_positive_weight 1", "gtpo", "grpo"]
     fast = make(tmp_path / "fast", 1, "learning_rate: 2e-6\n")
     assert methods(plain, fast) == ["gtpo, learning_rate 1e-06", "gtpo, learning_rate 2e-06"]
 
 
-def test_in_an_ablation_each_run_is_called_by_what_is_special_about_it(tmp_path):
+def test_in_an_ablation_each_variant_is_named_after_its_own_settings(tmp_path):
     common = "learning_rate: 1e-6\n"
     changes = ["", "a: 1\n", "b: 2\n", "c: 3\nd: 4\n", "e: 5\n"]
     made = [make(tmp_path / str(number), 1, common + change) for number, change in enumerate(changes)]
     fast = make(tmp_path, 1, "learning_rate: 2e-6\n")
-    assert methods(*made, fast) == [
-        "gtpo", "gtpo, a 1", "gtpo, b 2", "gtpo, c 3, d 4", "gtpo, e 5", "gtpo, learning_rate 2e-06",
-    ]  # fmt: skip
+    suffixes = ["", ", a 1", ", b 2", ", c 3, d 4", ", e 5", ", learning_rate 2e-06"]
+    assert methods(*made, fast) == [f"gtpo{suffix}" for suffix in suffixes]
 
 
-def test_many_differences_get_a_number_and_seeds_stay_together(tmp_path):
+def test_variants_with_many_differences_are_numbered_and_seeds_stay_together(tmp_path):
     first, second = "a: 1\nb: 1\nc: 1\nd: 1\n", "a: 2\nb: 2\nc: 2\nd: 2\n"
-    one = [make(tmp_path / "A", seed, first) for seed in (1, 2)]
-    two = [make(tmp_path / "B", seed, second) for seed in (1, 2)]  # folders of the same names
-    assert methods(*one, *two) == ["gtpo, settings 1"] * 2 + ["gtpo, settings 2"] * 2
+    runs = [make(tmp_path / "A", seed, first) for seed in (1, 2)]
+    others = [make(tmp_path / "B", seed, second) for seed in (1, 2)]  # folders of the same names
+    assert methods(*runs, *others) == ["gtpo, settings 1"] * 2 + ["gtpo, settings 2"] * 2
 
 
 def test_a_run_without_readable_settings_keeps_its_name(tmp_path):

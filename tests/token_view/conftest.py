@@ -6,17 +6,24 @@ import warnings
 import pytest
 
 FLAGS = [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage",
-    "--no-first-run", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-]  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+]
 
 
 @pytest.fixture(scope="session")
 def chromium():
-    """A headless Chromium driven by Selenium; the tests are skipped loudly without one."""
+    """A headless Chromium driven by Selenium. Without one, the tests are skipped with a warning."""
     program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
     if program is None or driver is None:
-        note = "NO BROWSER: the token view is not tested in one. Debian: apt-get install chromium chromium-driver"
+        note = "No browser: the page of the token view is not tested. Debian: apt-get install chromium chromium-driver"
         warnings.warn(note, stacklevel=1)
         pytest.skip(note)
     from selenium import webdriver
@@ -34,15 +41,11 @@ def chromium():
 
 @pytest.fixture
 def browser(chromium):
-    """The browser at 1280 × 900 in light colours, with an empty console."""
-    for command, settings in (
-        (
-            "Emulation.setDeviceMetricsOverride",
-            {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-        ),
-        ("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "light"}]}),
-    ):
-        chromium.execute_cdp_cmd(command, settings)
+    """The browser at 1280 × 900 in the light theme, with an empty console."""
+    size = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    light = {"features": [{"name": "prefers-color-scheme", "value": "light"}]}
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", light)
     chromium.get("about:blank")
     chromium.get_log("browser")
     return chromium

@@ -1,4 +1,4 @@
-"""A group as a GSM8K run records it, put together by hand: five completions of one prompt, tokens are words."""
+"""A handmade group like those of a GSM8K run: five completions of one prompt, whose tokens are words."""
 
 import math
 import re
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gtpo.files import JsonLines
-from gtpo.records import CompletionRecord, GroupRecord
+from gtpo.records import CompletionRecord, GroupRecord, group_to_row
 
 PROMPT = (
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. "
@@ -27,7 +27,7 @@ ENTROPIES = [0.31, 0.38, 0.44, 0.52, 1.06]
 
 
 def example_group(step: int = 41) -> GroupRecord:
-    """The group, with λ and runs worked out by plain loops."""
+    """The group, with λ and conflict runs computed by plain loops."""
     pieces = [re.findall(r"</?\w+>|<\|end\|>| ?\w+|\n| ?[^\w\s]", text) for text in TEXTS]
     vocabulary = {piece: 1000 + index for index, piece in enumerate(sorted({p for row in pieces for p in row}))}
     totals = [sum(scores) for scores in REWARDS]
@@ -40,8 +40,10 @@ def example_group(step: int = 41) -> GroupRecord:
         kept = ENTROPIES[row] <= math.log(2)
         push = advantages[row] - 0.1 * ENTROPIES[row]
         shared = 2.0 if advantages[row] > 0 else 0.0
-        weights = [shared if t < prefix or t >= len(words) - suffix else 1.0 for t in range(len(words))]
-        wave = [ENTROPIES[row] * (0.1 if w != 1.0 else 1 + math.sin(2.1 * t + row)) for t, w in enumerate(weights)]
+        weights = [shared] * prefix + [1.0] * (len(words) - prefix - suffix) + [shared] * suffix
+        token_entropy = [0.1 * ENTROPIES[row]] * len(words)
+        for position in range(prefix, len(words) - suffix):
+            token_entropy[position] = ENTROPIES[row] * (1 + math.sin(2.1 * position + row))
         completions.append(
             CompletionRecord(
                 token_ids=[vocabulary[word] for word in words],
@@ -55,8 +57,8 @@ def example_group(step: int = 41) -> GroupRecord:
                 prefix=prefix,
                 suffix=suffix,
                 token_weight=weights,
-                token_advantage=[push * w if kept else 0.0 for w in weights],
-                token_entropy=wave,
+                token_advantage=[push * weight if kept else 0.0 for weight in weights],
+                token_entropy=token_entropy,
                 trained=[True] * len(words),
             )
         )
@@ -64,11 +66,18 @@ def example_group(step: int = 41) -> GroupRecord:
 
 
 def run_length(words: list[str], rivals: list[list[str]]) -> int:
-    for place, word in enumerate(words):
-        if not any(place < len(rival) and rival[place] == word for rival in rivals):
-            return place
+    for position, word in enumerate(words):
+        if not any(position < len(rival) and rival[position] == word for rival in rivals):
+            return position
     return len(words)
 
 
+def save_groups(run: Path, *groups: GroupRecord) -> Path:
+    """Append groups to the records of a run; returns its folder."""
+    for group in groups:
+        JsonLines(run / "groups.jsonl").append(group_to_row(group))
+    return run
+
+
 if __name__ == "__main__":
-    JsonLines(Path(sys.argv[1]) / "groups.jsonl").append(example_group())
+    save_groups(Path(sys.argv[1]), example_group())

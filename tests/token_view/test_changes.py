@@ -1,4 +1,4 @@
-"""The counts, against a group small enough to count by hand."""
+"""The counts of a group that is small enough to count by hand."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from gtpo.token_view.changes import count_changes, tag_tokens
 from tests.token_view.example_group import example_group
 
 
-def test_a_group_is_counted_as_by_hand():
+def test_the_counts_equal_those_by_hand():
     group = example_group()
     changes = count_changes([group, group])
     assert (changes.groups, changes.groups_with_conflicts, changes.completions, changes.filtered) == (2, 2, 10, 2)
@@ -26,19 +26,18 @@ def test_a_group_is_counted_as_by_hand():
     assert changes.share_tags == 13 / 45
 
 
-def test_a_softened_penalty_counts_for_what_it_takes_away():
+def test_a_reduced_penalty_counts_by_the_push_that_it_removes():
     group = example_group()
-    soft = dataclasses.replace(
-        group.completions[2], token_weight=[0.25 if w == 0 else w for w in group.completions[2].token_weight]
-    )
+    weights = [0.25 if weight == 0 else weight for weight in group.completions[2].token_weight]
+    soft = dataclasses.replace(group.completions[2], token_weight=weights)
     changes = count_changes([dataclasses.replace(group, completions=[soft])])
     assert changes.protected == 9
     assert changes.share_removed == pytest.approx(0.75 * 9 / 27)
 
 
-def test_a_completion_without_a_score_counts_for_nothing():
-    unscored = dataclasses.replace(example_group().completions[0], valid=False, kept=False)
-    changes = count_changes([dataclasses.replace(example_group(), completions=[unscored])])
+def test_an_excluded_completion_has_no_tokens_in_the_counts():
+    excluded = dataclasses.replace(example_group().completions[0], valid=False, kept=False)
+    changes = count_changes([dataclasses.replace(example_group(), completions=[excluded])])
     assert (changes.completions, changes.tokens, changes.groups_with_conflicts) == (1, 0, 0)
     assert changes.share_removed is changes.share_added is changes.share_tags is None
 
@@ -54,5 +53,5 @@ def test_a_completion_without_a_score_counts_for_nothing():
         (["<a>", "", "<b>"], [1, 0, 1]),
     ],
 )
-def test_tokens_of_tags_are_found_across_token_borders(pieces, flags):
+def test_tags_are_found_across_tokens(pieces, flags):
     assert tag_tokens(pieces) == [bool(flag) for flag in flags]

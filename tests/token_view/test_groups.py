@@ -1,4 +1,4 @@
-"""What is usable of a run's records is used, and the rest is named."""
+"""Usable records of a run are loaded, and the others are reported."""
 
 import dataclasses
 import json
@@ -6,104 +6,75 @@ import json
 import pytest
 
 from gtpo import DataError
-from gtpo.files import JsonLines
-from gtpo.token_view.groups import read_recorded
-from tests.token_view.example_group import example_group
-
-SIZE = len(example_group().completions[0].token_ids)
-WRONG = [
-    {"advantage": "x"},
-    {"advantage": 10**400},
-    {"push": [1]},
-    {"entropy": "x"},
-    {"kept": "no"},
-    {"rewards": {"format": 10**400}},
-    {"rewards": {"format": "x"}},
-    {"token_weight": ["a"] * SIZE},
-    {"token_advantage": [1e308] * SIZE},
-    {"token_entropy": ["x"] * SIZE},
-    {"trained": [None] * SIZE},
-    {"token_ids": ["a"] * SIZE},
-]
-"""Fields of a completion that nothing can be shown of."""
+from gtpo.token_view.groups import load_groups
+from tests.token_view.example_group import example_group, save_groups
 
 
 @pytest.fixture
 def run(tmp_path):
-    records = JsonLines(tmp_path / "runs" / "one" / "groups.jsonl")
-    for step in (11, 1, 21):
-        records.append(example_group(step))
-    return records.path.parent
+    return save_groups(tmp_path / "runs" / "first", *(example_group(step) for step in (11, 1, 21)))
 
 
-def test_groups_come_in_the_order_of_their_steps(run):
-    recorded = read_recorded(run)
-    assert recorded.steps == [1, 11, 21] == [group.step for group in recorded.groups]
-    assert recorded.notes == []
-    assert read_recorded(run / "groups.jsonl").groups == recorded.groups
+def test_groups_are_in_the_order_of_their_steps(run):
+    loaded = load_groups(run)
+    assert loaded.steps == [1, 11, 21] == [group.step for group in loaded.groups]
+    assert loaded.notes == []
+    assert load_groups(run / "groups.jsonl").groups == loaded.groups
 
 
-def test_torn_lines_other_schemas_and_broken_rows_are_skipped_with_a_note(run):
+def test_torn_lines_other_schemas_and_damaged_records_are_skipped_with_a_note(run):
     good = json.loads((run / "groups.jsonl").read_text().splitlines()[0])
+    completion = good["completions"][0]
+    damaged = [
+        {key: value for key, value in good.items() if key != "prompt"},
+        {**good, "step": "7"},
+        {**good, "completions": []},
+        {**good, "completions": [{**completion, "pieces": ["too", "short"]}]},
+        {**good, "completions": [{**completion, "advantage": "x"}]},
+    ]
     with (run / "groups.jsonl").open("a") as file:
-        for broken in (
-            {**good, "schema": 2},
-            {key: value for key, value in good.items() if key != "prompt"},
-            {**good, "completions": [{**good["completions"][0], "pieces": ["too", "short"]}]},
-            {**good, "completions": [{**good["completions"][0], "rewards": [1]}]},
-            {**good, "completions": [{**good["completions"][0], "prefix": None}]},
-            {**good, "completions": ["no"]},
-            {**good, "completions": []},
-            {**good, "step": "7"},
-            {**good, "surprise": 1},
-            {**good, "step": True},
-            {**good, "prompt": 5},
-            {**good, "initial_entropy": 10**400},
-            {**good, "entropy_threshold": "x"},
-            *({**good, "completions": [{**good["completions"][0], **wrong}]} for wrong in WRONG),
-        ):
-            file.write(json.dumps(broken) + "\n")
+        for row in [{**good, "schema": 2}, *damaged]:
+            file.write(json.dumps(row) + "\n")
         file.write('{"a":' * 200_000 + "\n")
         file.write('{"schema": 1, "st')
-    recorded = read_recorded(run)
-    assert recorded.steps == [1, 11, 21]
-    notes = " ".join(recorded.notes)
-    assert "1 of the records in groups.jsonl skipped: schema 2 where this version of gtpo reads 1" in notes
-    assert f"{12 + len(WRONG)} of the records in groups.jsonl skipped: fields are missing or do not fit" in notes
-    assert "2 of the records in groups.jsonl skipped: not a whole JSON line" in notes
+    loaded = load_groups(run)
+    assert loaded.steps == [1, 11, 21]
+    notes = " ".join(loaded.notes)
+    assert "1 of the records in groups.jsonl skipped: schema 2, while this version of gtpo reads schema 1" in notes
+    assert f"{len(damaged)} of the records in groups.jsonl skipped: fields are missing or inconsistent" in notes
+    assert "2 of the records in groups.jsonl skipped: not a complete JSON line" in notes
 
 
-def test_numbers_that_were_not_finite_are_no_obstacle(tmp_path):
+def test_numbers_that_were_not_finite_are_loaded_as_none(tmp_path):
     group = example_group()
-    broken = dataclasses.replace(
-        group.completions[0], advantage=float("nan"), push=float("nan"), token_advantage=[float("nan")] * 33
-    )
-    JsonLines(tmp_path / "groups.jsonl").append(dataclasses.replace(group, completions=[broken]))
-    assert read_recorded(tmp_path).groups[0].completions[0].advantage is None
+    nan = float("nan")
+    completion = dataclasses.replace(group.completions[0], advantage=nan, push=nan, token_advantage=[nan] * 33)
+    save_groups(tmp_path, dataclasses.replace(group, completions=[completion]))
+    assert load_groups(tmp_path).groups[0].completions[0].advantage is None
 
 
-def test_a_step_that_was_not_recorded_is_refused_with_those_that_were(run):
-    assert [group.step for group in read_recorded(run).at_step(11).groups] == [11]
+def test_a_step_that_was_not_recorded_is_refused_with_the_recorded_steps(run):
+    assert [group.step for group in load_groups(run).at_step(11).groups] == [11]
     with pytest.raises(DataError, match=r"Step 7 was not recorded\. Recorded steps: 1, 11, 21\."):
-        read_recorded(run).at_step(7)
+        load_groups(run).at_step(7)
 
 
-def test_what_is_no_run_is_refused_with_what_to_give_instead(run, tmp_path_factory):
+def test_a_folder_without_groups_is_refused_with_a_remedy(run, tmp_path_factory):
     empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(DataError, match=r"is not a run with recorded groups: it has no groups\.jsonl"):
-        read_recorded(empty)
+        load_groups(empty)
     with pytest.raises(DataError, match="does not exist"):
-        read_recorded(empty / "nowhere")
-    with pytest.raises(DataError, match=r"Below it there are runs: .*runs/one"):
-        read_recorded(run.parent)
+        load_groups(empty / "nowhere")
+    with pytest.raises(DataError, match=r"It contains runs: .*runs/first"):
+        load_groups(run.parent)
     (empty / "groups.jsonl").touch()
-    with pytest.raises(DataError, match=r"has no group to show\. The run has recorded none so far"):
-        read_recorded(empty)
+    with pytest.raises(DataError, match=r"has no groups to show\. The run has not recorded any yet"):
+        load_groups(empty)
     (empty / "groups.jsonl").write_text('{"schema": 9}\n')
-    with pytest.raises(DataError, match=r"has no group to show\. 1 of the records .* schema 9"):
-        read_recorded(empty)
+    with pytest.raises(DataError, match=r"has no groups to show\. 1 of the records .* schema 9"):
+        load_groups(empty)
     (empty / "groups.jsonl").unlink()
     (empty / "completions").mkdir()
     (empty / "completions" / "completions_00001.parquet").touch()
     with pytest.raises(DataError, match="Try: gtpo inspect --completions"):
-        read_recorded(empty)
+        load_groups(empty)

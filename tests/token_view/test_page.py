@@ -1,33 +1,55 @@
-"""The token view in a real browser: what it shows, how it is used, and that nothing a model writes can run in it."""
+"""The page in a real browser: what it shows, how it is used, and that no text of a model can run in it."""
 
 import dataclasses
 import math
 
 import pytest
-from scripts import screenshot
-from scripts.screenshot import take_picture
 
-from gtpo.errors import ConfigError
 from gtpo.records import CompletionRecord, GroupRecord
-from gtpo.token_view.groups import Recorded
+from gtpo.token_view.groups import LoadedGroups
 from gtpo.token_view.page import render_page, thin_out
 from tests.token_view.example_group import example_group
 
 HOSTILE = [
-    "</script><script>window.pwned=1</script>", "<!--", "<script>", "]]>", "<img src=x onerror=window.pwned=2>",
-    "&lt;b&gt;&amp;", "\u202egnissap", "zero\u200bwidth\u2066", "\x00\x1b[2J", "\ud800", "\u2028\u2029",
-    "x" * 1_000_000, "{{script}}", "\u0301" * 50, "', alert(1), '", "\n" * 5, "",
-]  # fmt: skip
+    "</script><script>window.pwned=1</script>",
+    "<!--",
+    "<script>",
+    "]]>",
+    "<img src=x onerror=window.pwned=2>",
+    "&lt;b&gt;&amp;",
+    "\u202egnissap",
+    "zero\u200bwidth\u2066",
+    "\x00\x1b[2J",
+    "\ud800",
+    "\u2028\u2029",
+    "x" * 1_000_000,
+    "{{script}}",
+    "\u0301" * 50,
+    "', alert(1), '",
+    "\n" * 5,
+    "",
+]
 
 
 def completion(pieces, advantage, **overrides):
     size = len(pieces)
-    made = CompletionRecord(
-        token_ids=list(range(size)), pieces=pieces, rewards={"reward": advantage}, advantage=advantage, push=advantage,
-        entropy=0.5, kept=True, valid=True, prefix=0, suffix=0, token_weight=[1.0] * size,
-        token_advantage=[advantage] * size, token_entropy=[0.5] * size, trained=[True] * size,
-    )  # fmt: skip
-    return dataclasses.replace(made, **overrides)
+    record = CompletionRecord(
+        token_ids=list(range(size)),
+        pieces=pieces,
+        rewards={"reward": advantage},
+        advantage=advantage,
+        push=advantage,
+        entropy=0.5,
+        kept=True,
+        valid=True,
+        prefix=0,
+        suffix=0,
+        token_weight=[1.0] * size,
+        token_advantage=[advantage] * size,
+        token_entropy=[0.5] * size,
+        trained=[True] * size,
+    )
+    return dataclasses.replace(record, **overrides)
 
 
 def group(*completions, step=1, prompt="p"):
@@ -36,11 +58,13 @@ def group(*completions, step=1, prompt="p"):
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """Open the page of some groups."""
+    """Open a page with these groups."""
 
     def open_page(*groups, fragment="", notes=(), **options):
         page = tmp_path / "page.html"
-        page.write_text(render_page(Recorded(list(groups), list(notes)), title="a run", **options), encoding="utf-8")
+        page.write_text(
+            render_page(LoadedGroups(list(groups), list(notes)), title="a run", **options), encoding="utf-8"
+        )
         browser.get(page.as_uri() + fragment)
         return browser
 
@@ -70,59 +94,61 @@ def details(browser):
 
 
 @pytest.mark.parametrize("view", ["aligned", "flow"])
-def test_every_token_is_drawn_once_with_its_own_text(opened, view):
+def test_every_token_is_drawn_once_with_its_text(opened, view):
     example = example_group()
     browser = opened(example, fragment=f"#view={view}")
-    wanted = {(n, t): piece for n, c in enumerate(example.completions) for t, piece in enumerate(c.pieces)}
-    drawn = tokens(browser)
-    assert len(drawn) == len(wanted) == sum(len(c.token_ids) for c in example.completions)
-    places = browser.execute_script(
+    expected = {}
+    for row, record in enumerate(example.completions):
+        for place, piece in enumerate(record.pieces):
+            expected[row, place] = piece
+    drawn = browser.execute_script(
         "return [...document.querySelectorAll('#completions .token')].map(e => "
         "[+e.dataset.row, +e.dataset.place, e.textContent])"
     )
-    assert {(row, place): text.replace("↵", "\n") for row, place, text in places} == wanted
+    assert len(drawn) == len(expected)
+    assert {(row, place): text.replace("↵", "\n") for row, place, text in drawn} == expected
     assert browser.get_log("browser") == []
 
 
-def test_each_fate_has_a_colour_and_a_second_cue(opened):
+def test_each_fate_has_a_color_and_a_second_cue(opened):
     browser = opened(example_group())
     fates = [token(browser, row, 0).get_attribute("class").split()[1] for row in range(5)]
     assert fates == ["amplified", "amplified", "skipped", "skipped", "filtered"]
-    shown = {name: tokens(browser, f".{name}") for name in ("amplified", "skipped", "up", "down", "filtered")}
-    assert [len(shown[name]) for name in shown] == [12 + 13, 9 + 11, 21 + 14, 18 + 14, 19]
-    colours = {name: style(found[0], "background-color") for name, found in shown.items()}
-    assert colours["amplified"] == "rgb(11, 95, 165)"
-    assert colours["up"] == "rgb(220, 235, 248)"
-    assert colours["down"] == "rgb(251, 228, 213)"
-    assert colours["skipped"] == "rgb(226, 244, 236)"
-    assert style(shown["skipped"][0], "border-top-style") == "dashed"
-    assert style(shown["down"][0], "text-decoration-style") == "dotted"
-    assert "repeating-linear-gradient" in style(shown["filtered"][0], "background-image")
-    assert int(style(shown["amplified"][0], "font-weight")) > int(style(shown["up"][0], "font-weight"))
+    by_fate = {name: tokens(browser, f".{name}") for name in ("amplified", "skipped", "up", "down", "filtered")}
+    assert list(map(len, by_fate.values())) == [12 + 13, 9 + 11, 21 + 14, 18 + 14, 19]
+    colors = {name: style(elements[0], "background-color") for name, elements in by_fate.items()}
+    assert colors["amplified"] == "rgb(11, 95, 165)"
+    assert colors["up"] == "rgb(220, 235, 248)"
+    assert colors["down"] == "rgb(251, 228, 213)"
+    assert colors["skipped"] == "rgb(226, 244, 236)"
+    assert style(by_fate["skipped"][0], "border-top-style") == "dashed"
+    assert style(by_fate["down"][0], "text-decoration-style") == "dotted"
+    assert "repeating-linear-gradient" in style(by_fate["filtered"][0], "background-image")
+    assert int(style(by_fate["amplified"][0], "font-weight")) > int(style(by_fate["up"][0], "font-weight"))
     legend = browser.find_element("id", "legend").text
     assert "penalty skipped" in legend
-    assert "a good completion has it in the same place" in legend
+    assert "shared with a good completion" in legend
     assert "not trained" not in legend
 
 
-def test_rare_fates_are_shown_and_explained_where_they_occur(opened):
+def test_rare_fates_are_in_the_legend_where_they_occur(opened):
     browser = opened(
         group(
             completion(["tool"], 1.0, trained=[False], token_weight=[0.0], token_advantage=[0.0]),
             completion(["small"], 0.01, prefix=1, push=-0.04, token_weight=[2.0], token_advantage=[-0.08]),
             completion(["tied"], 0.0, push=0.0, token_advantage=[0.0]),
-            completion(["unscored"], 0.0, valid=False, kept=False, rewards={"reward": None}),
+            completion(["excluded"], 0.0, valid=False, kept=False, rewards={"reward": None}),
         )
     )
     fates = [token(browser, row, 0).get_attribute("class").split()[1] for row in range(4)]
     assert fates == ["untrained", "worsened", "still", "invalid"]
     assert style(token(browser, 1, 0), "background-color") == "rgb(168, 67, 15)"
     legend = browser.find_element("id", "legend").text
-    assert all(words in legend for words in ("not trained", "pushed down harder", "no push", "it has no score"))
-    assert "left out: no score, or masked" in browser.find_element("id", "completions").text
+    assert all(words in legend for words in ("not trained", "pushed down harder", "no push", "no reward"))
+    assert "excluded: no reward, or masked" in browser.find_element("id", "completions").text
 
 
-def test_shared_beginnings_and_endings_stand_in_columns(opened):
+def test_shared_prefixes_and_suffixes_are_aligned_in_columns(opened):
     example = example_group()
     browser = opened(example)
     left, right = max(c.prefix for c in example.completions), max(c.suffix for c in example.completions)
@@ -131,10 +157,10 @@ def test_shared_beginnings_and_endings_stand_in_columns(opened):
         assert len({token(browser, row, place).rect["x"] for row in range(5)}) == 1
     for back in range(1, right + 1):
         assert len({token(browser, n, len(c.pieces) - back).rect["x"] for n, c in enumerate(example.completions)}) == 1
-    assert "shared beginning" in browser.find_element("css selector", "thead").text
+    assert "shared prefix" in browser.find_element("css selector", "thead").text
 
 
-def test_a_completion_shorter_than_the_runs_shows_no_token_twice(opened):
+def test_no_token_is_drawn_twice_in_a_completion_shorter_than_the_runs(opened):
     words = list("abcdef")
     good = completion(words, 1.0, prefix=4, suffix=3, token_weight=[2.0] * 6)
     bad = completion(["a", "b", "f"], -1.0, prefix=2, suffix=1, token_weight=[0.0] * 3)
@@ -144,7 +170,7 @@ def test_a_completion_shorter_than_the_runs_shows_no_token_twice(opened):
     assert "empty completion" in browser.find_element("id", "completions").text
 
 
-def test_completions_show_reward_advantage_push_and_entropy_against_the_threshold(opened):
+def test_completions_have_rewards_advantage_push_and_entropy_next_to_them(opened):
     browser = opened(example_group())
     facts = [element.text.replace("\n", " ") for element in browser.find_elements("css selector", "tbody .facts")]
     assert "#1 ▲ good advantage +9.7" in facts[0]
@@ -162,24 +188,24 @@ def test_completions_show_reward_advantage_push_and_entropy_against_the_threshol
     assert "1 of 5" in counts
 
 
-def test_pointing_at_a_token_tells_its_entropy_and_why_it_is_protected(opened):
+def test_hovering_shows_the_entropy_and_why_a_token_is_protected(opened):
     from selenium.webdriver import ActionChains
 
     example = example_group()
     browser = opened(example)
-    assert "Point at a token" in details(browser)
+    assert "Hover over a token" in details(browser)
     ActionChains(browser).move_to_element(token(browser, 2, 0)).perform()
-    shown = details(browser)
-    assert f"id {example.completions[2].token_ids[0]}" in shown
-    assert "token 1 of 27" in shown
-    assert f"entropy {example.completions[2].token_entropy[0]:.3f} nats" in shown
-    assert "λ 0" in shown
-    assert "the good completions #1, #2 have it in the same place, so the penalty is skipped" in shown
+    text = details(browser)
+    assert f"id {example.completions[2].token_ids[0]}" in text
+    assert "token 1 of 27" in text
+    assert f"entropy {example.completions[2].token_entropy[0]:.3f} nats" in text
+    assert "λ 0" in text
+    assert "the good completions #1, #2 have the same token in this position, so its penalty is skipped" in text
     partners = [element.get_attribute("data-row") for element in tokens(browser, ".partner")]
     assert partners == ["0", "1"]
 
 
-def test_arrow_keys_walk_through_tokens_and_completions(opened):
+def test_arrow_keys_move_between_tokens_and_completions(opened):
     from selenium.webdriver.common.keys import Keys
 
     browser = opened(example_group())
@@ -198,7 +224,7 @@ def test_arrow_keys_walk_through_tokens_and_completions(opened):
     assert len(browser.find_elements("css selector", "article")) == 5
 
 
-def test_entropy_of_all_tokens_can_be_shown_at_once(opened):
+def test_the_entropy_button_draws_the_entropy_of_every_token(opened):
     browser = opened(group(completion(["low", "high"], 1.0, token_entropy=[0.1, 0.6])))
     width = "return getComputedStyle(arguments[0], '::after').width"
     assert browser.execute_script(width, token(browser, 0, 1)) == "auto"
@@ -207,7 +233,7 @@ def test_entropy_of_all_tokens_can_be_shown_at_once(opened):
     assert 0 < low < high
 
 
-def test_steps_and_groups_are_paged_with_buttons_and_keys(opened):
+def test_buttons_and_keys_page_through_steps_and_groups(opened):
     groups = [group(completion([f"s{s}g{g}"], 1.0), step=s, prompt=f"prompt {s} {g}") for s in (1, 11) for g in (1, 2)]
     browser = opened(*groups)
 
@@ -233,7 +259,7 @@ def test_steps_and_groups_are_paged_with_buttons_and_keys(opened):
     assert not browser.find_element("id", "step-on").is_enabled()
 
 
-def test_light_and_dark_follow_the_system_and_the_button(opened):
+def test_the_theme_follows_the_system_and_the_button(opened):
     browser = opened(example_group())
     body = browser.find_element("css selector", "body")
     light = style(body, "background-color"), style(token(browser, 0, 0), "background-color")
@@ -247,7 +273,7 @@ def test_light_and_dark_follow_the_system_and_the_button(opened):
 
 
 @pytest.mark.parametrize("view", ["aligned", "flow"])
-def test_nothing_a_model_writes_runs_or_breaks_the_page(opened, view):
+def test_no_text_of_a_model_runs_or_breaks_the_page(opened, view):
     good = completion(
         HOSTILE, 1.0, rewards={"</script><b>": 1.0}, prefix=len(HOSTILE), token_weight=[2.0] * len(HOSTILE)
     )
@@ -269,17 +295,17 @@ def test_nothing_a_model_writes_runs_or_breaks_the_page(opened, view):
     assert "x" * 120 + "… (999,880 more characters)" in texts
     page = browser.execute_script("return document.documentElement.outerHTML.length")
     assert page < 200_000
-    press(browser, "\ue014", "\ue014")  # → →: details of hostile tokens
+    press(browser, "\ue014", "\ue014")  # → → shows the details of hostile tokens
     assert browser.execute_script("return window.pwned") is None
     assert browser.get_log("browser") == []
 
 
-def test_the_policy_of_the_page_refuses_other_scripts_and_anything_from_outside(opened):
+def test_the_content_security_policy_blocks_other_scripts_and_the_network(opened):
     browser = opened(example_group())
     browser.execute_script(
         """
-        window.refused = [];
-        document.addEventListener("securitypolicyviolation", (e) => window.refused.push(e.effectiveDirective));
+        window.blocked = [];
+        document.addEventListener("securitypolicyviolation", (e) => window.blocked.push(e.effectiveDirective));
         const script = document.createElement("script");
         script.textContent = "window.pwned = 1";
         document.body.append(script);
@@ -291,36 +317,31 @@ def test_the_policy_of_the_page_refuses_other_scripts_and_anything_from_outside(
     )
     browser.execute_async_script("fetch('http://127.0.0.1:9/').catch(() => 0).finally(arguments[0])")
     assert browser.execute_script("return window.pwned") is None
-    refused = set(browser.execute_script("return window.refused"))
-    assert {"script-src-elem", "img-src", "connect-src", "style-src-elem"} <= refused
+    blocked = set(browser.execute_script("return window.blocked"))
+    assert {"script-src-elem", "img-src", "connect-src", "style-src-elem"} <= blocked
 
 
-@pytest.mark.parametrize("view", ["aligned", "flow"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_hundreds_of_tokens_stay_usable_at_any_width(opened, view, width):
-    words = [f" word{n}" if n % 17 else ".\n" for n in range(700)]
-    shared = {"prefix": 12, "suffix": 9}
-    weights = [[w] * 12 + [1.0] * 679 + [w] * 9 for w in (2.0, 0.0)]
-    rows = [completion(words, (1.0, -1.0)[n % 2], token_weight=weights[n % 2], **shared) for n in range(8)]
-    browser = opened(group(*rows))
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    )
-    browser.get(browser.current_url + f"#view={view}")
-    browser.refresh()
-    assert len(tokens(browser)) == 8 * 700
+@pytest.mark.parametrize(("view", "width"), [("aligned", 1280), ("aligned", 390), ("flow", 390)])
+def test_long_completions_stay_usable_at_any_width(opened, browser, view, width):
+    words = [f" word{n}" if n % 17 else ".\n" for n in range(300)]
+    good = completion(words, 1.0, prefix=12, suffix=9, token_weight=[2.0] * 12 + [1.0] * 279 + [2.0] * 9)
+    bad = completion(words, -1.0, prefix=12, suffix=9, token_weight=[0.0] * 12 + [1.0] * 279 + [0.0] * 9)
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    opened(group(*[good, bad] * 4), fragment=f"#view={view}")
+    assert len(tokens(browser)) == 8 * 300
     assert browser.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
     press(browser, "\ue014", "\ue010")  # → End
-    last = token(browser, 0, 699)
+    last = token(browser, 0, 299)
     assert browser.switch_to.active_element == last
     in_view = "const r = arguments[0].getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth"
     assert browser.execute_script(in_view, last)
 
 
-def test_the_page_of_rollouts_says_what_it_cannot_know(opened):
+def test_the_page_of_completions_has_notes_and_no_entropy(opened):
     plain = dataclasses.replace(example_group().completions[0], entropy=None, token_entropy=None)
-    browser = opened(group(plain), rollouts=True, notes=["Made from text: no entropies."])
-    assert browser.find_element("id", "notes").text == "Made from text: no entropies."
+    browser = opened(group(plain), rollouts=True, notes=["Built from text."])
+    assert browser.find_element("id", "notes").text == "Built from text."
     assert "What would GTPO have changed?" in browser.find_element("id", "changes").text
     assert not browser.find_element("id", "entropy").is_displayed()
     assert "completion filtered" not in browser.find_element("id", "legend").text
@@ -328,40 +349,9 @@ def test_the_page_of_rollouts_says_what_it_cannot_know(opened):
     assert "entropy not recorded" in details(browser)
 
 
-def test_a_picture_shows_the_tokens(chromium, tmp_path):
-    from PIL import Image
-
-    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
-    page.write_text(render_page(Recorded([example_group()], []), title="a run"), encoding="utf-8")
-    take_picture(page, picture)
-    with Image.open(picture) as image:
-        colours = {colour for _, colour in image.convert("RGB").getcolors()}
-        assert image.width > image.height > 1000
-    assert {(11, 95, 165), (226, 244, 236), (251, 228, 213)} <= colours
-
-
-def test_a_picture_of_long_completions_is_whole_or_refused(chromium, tmp_path, monkeypatch):
-    from PIL import Image
-
-    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
-    words = [f" word{n}" for n in range(400)]
-    rows = [completion(words, (1.0, -1.0)[n % 2], prefix=18, suffix=0) for n in range(8)]
-    page.write_text(render_page(Recorded([group(*rows)], []), title="a run"), encoding="utf-8")
-    take_picture(page, picture)
-    with Image.open(picture) as image:
-        assert image.height > 4800  # more than the first window shows
-        for edge in ((0, image.height - 8), (image.width - 8, 0)):
-            assert len(image.crop((*edge, *image.size)).getcolors()) == 1
-    monkeypatch.setattr(screenshot, "_WINDOWS", ((800, 600),))
-    with pytest.raises(ConfigError, match="too large for a picture"):
-        take_picture(page, picture)
-
-
-def test_in_a_picture_a_long_middle_is_wide_and_fades_out(opened):
+def test_a_long_middle_is_wide_and_fades_out_in_a_picture(opened):
     rows = [completion([f" word{n}" for n in range(size)], 1.0) for size in (600, 12)]
-    browser = opened(group(*rows))
-    browser.get(browser.current_url + "#picture&view=aligned")
-    browser.refresh()
+    browser = opened(group(*rows), fragment="#picture&view=aligned")
     long, short = browser.find_elements("css selector", ".middle .box")
     assert long.value_of_css_property("mask-image").startswith("linear-gradient")
     assert short.value_of_css_property("mask-image") == "none"
@@ -369,12 +359,12 @@ def test_in_a_picture_a_long_middle_is_wide_and_fades_out(opened):
     assert long.size["width"] > 700
 
 
-def test_a_page_stays_small_and_one_group_is_always_shown():
+def test_a_page_stays_small_and_shows_at_least_one_group():
     groups = [group(completion(["x"] * 100, 1.0), step=step) for step in range(1, 41)]
-    assert thin_out(groups, most=1000) == list(range(0, 40, 4))
-    assert thin_out(groups, most=10) == [0]
-    assert thin_out(groups, most=4000) == list(range(40))
-    page = render_page(Recorded(groups, []), title="a run", max_tokens=1000, opened=6)
+    assert thin_out(groups, max_tokens=1000) == list(range(0, 40, 4))
+    assert thin_out(groups, max_tokens=10) == [0]
+    assert thin_out(groups, max_tokens=4000) == list(range(40))
+    page = render_page(LoadedGroups(groups, []), title="a run", max_tokens=1000, opened=6)
     assert "The page shows 11 of 40 groups" in page
-    assert '"opened":2' in page  # groups 0, 4 and the one that was asked for
-    assert "The page shows" not in render_page(Recorded(groups, []), title="a run")
+    assert '"opened":2' in page  # after groups 0 and 4
+    assert "The page shows" not in render_page(LoadedGroups(groups, []), title="a run")

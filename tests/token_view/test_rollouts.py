@@ -1,4 +1,4 @@
-"""Rollouts of any GRPO run, as JSON lines and as TRL itself logs them."""
+"""Groups from the completions of any GRPO run, as JSON Lines and as TRL logs them."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from gtpo import ConfigError, DataError
 from gtpo.token_view.encoders import load_encoder, word_encoder
 from gtpo.token_view.page import render_page
-from gtpo.token_view.rollouts import read_rollouts
+from gtpo.token_view.rollouts import load_rollouts
 from tests.oracle import paper
 from tests.tiny import tiny_tokenizer
 from tests.trl.checked import parity_reward, prompts
@@ -16,7 +16,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 @pytest.fixture
 def saved(tmp_path):
-    """Write rows as JSON lines."""
+    """Write rows as JSON Lines."""
 
     def save(*rows):
         path = tmp_path / "rollouts.jsonl"
@@ -30,11 +30,11 @@ def row(completion, reward, prompt="p", **others):
     return {"prompt": prompt, "completion": completion, "reward": reward, **others}
 
 
-def shown(path, encode=None):
-    return read_rollouts([path], encode or word_encoder())
+def load(path, encode=None):
+    return load_rollouts([path], encode or word_encoder())
 
 
-def test_rows_of_one_step_and_prompt_are_a_group_with_gtpos_conflict_weights(saved):
+def test_rows_with_the_same_step_and_prompt_are_a_group_with_conflict_weights(saved):
     path = saved(
         row("<a>4</a>", 2, step=2),
         row("<a>x y</a>", 0, step=1),
@@ -42,7 +42,7 @@ def test_rows_of_one_step_and_prompt_are_a_group_with_gtpos_conflict_weights(sav
         row("<a>6</a>", 1, step=2, prompt="q"),
         row("<a>5 5</a>", 4, step=1),
     )
-    first, second, alone = shown(path).groups
+    first, second, alone = load(path).groups
     assert (first.step, second.step, alone.prompt) == (1, 2, "q")
     good, bad = second.completions
     assert (good.advantage, bad.advantage) == (1.0, -1.0)
@@ -55,62 +55,62 @@ def test_rows_of_one_step_and_prompt_are_a_group_with_gtpos_conflict_weights(sav
     assert first.completions[0].push == first.completions[0].advantage == -2.0
 
 
-def test_advantages_stand_in_for_rewards_and_missing_scores_leave_a_row_out(saved):
+def test_advantages_replace_rewards_and_a_row_without_either_is_excluded(saved):
     path = saved(
         {"prompt": "p", "completion": "a b", "advantage": 0.7},
         {"prompt": "p", "completion": "a c", "advantage": -0.7},
         {"prompt": "p", "completion": "a d", "advantage": None},
     )
-    completions = shown(path).groups[0].completions
+    completions = load(path).groups[0].completions
     assert [c.advantage for c in completions[:2]] == [0.7, -0.7]
     assert [c.valid for c in completions] == [True, True, False]
     assert completions[1].token_weight == [0.0, 1.0]
 
 
-def test_chat_messages_are_read_and_tool_output_is_not_trained(saved):
-    said = [
+def test_chat_messages_are_joined_and_tool_output_is_not_trained(saved):
+    messages = [
         {"role": "assistant", "content": "look up"},
         {"role": "tool", "content": "found"},
         {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
     ]
     prompt = [{"role": "user", "content": "go"}]
-    completion = shown(saved(row(said, 1, prompt=prompt), row("look", 0, prompt=prompt))).groups[0].completions[0]
+    completion = load(saved(row(messages, 1, prompt=prompt), row("look", 0, prompt=prompt))).groups[0].completions[0]
     assert completion.pieces == ["look", " up", "found", "done"]
     assert completion.trained == [True, True, False, True]
     assert completion.token_advantage[2] == 0
 
 
-def test_unusable_rows_are_skipped_with_a_note_and_the_rest_is_used(saved):
+def test_unusable_rows_are_skipped_with_a_note(saved):
     path = saved(row("a", 1), {"prompt": "p"}, {"prompt": "p", "completion": "a"}, row(7, 1), row("b", 0, step="x"))
     with path.open("a") as file:
         file.write('{"prompt": "p", "comp')
-    recorded = shown(path)
-    assert [c.pieces for c in recorded.groups[0].completions] == [["a"]]
-    notes = " ".join(recorded.notes)
-    assert "1 rows skipped: no prompt or no completion" in notes
-    assert "1 rows skipped: neither a reward nor an advantage" in notes
-    assert "2 rows skipped: a completion that is neither text nor chat messages" in notes
-    assert "1 rows skipped: not a whole JSON line" in notes
-    assert "1 of 1 prompts have one completion only" in notes
+    loaded = load(path)
+    assert [c.pieces for c in loaded.groups[0].completions] == [["a"]]
+    notes = " ".join(loaded.notes)
+    assert "1 rows skipped: prompt or completion is missing" in notes
+    assert "1 rows skipped: reward and advantage are both missing" in notes
+    assert "2 rows skipped: completion is not text or chat messages" in notes
+    assert "1 rows skipped: not a complete JSON line" in notes
+    assert "1 of 1 prompts have a single completion" in notes
 
 
-def test_files_without_rollouts_are_refused(saved, tmp_path):
-    with pytest.raises(DataError, match=r"no rollout to show\. The files are empty"):
-        shown(saved())
+def test_files_without_completions_are_refused(saved, tmp_path):
+    with pytest.raises(DataError, match=r"no completions to show\. The files are empty"):
+        load(saved())
     with pytest.raises(DataError, match="does not exist"):
-        shown(tmp_path / "nowhere.jsonl")
+        load(tmp_path / "nowhere.jsonl")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"holds no \.parquet and no \.jsonl"):
-        shown(tmp_path / "empty")
+    with pytest.raises(DataError, match=r"has no \.parquet or \.jsonl files"):
+        load(tmp_path / "empty")
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 torn")
-    with pytest.raises(DataError, match=r"torn\.parquet is not a whole parquet file"):
-        shown(tmp_path / "torn.parquet")
+    with pytest.raises(DataError, match=r"torn\.parquet is not a complete parquet file"):
+        load(tmp_path / "torn.parquet")
 
 
-def test_hostile_text_is_tokenised_all_the_same(saved, tiny_model):
+def test_hostile_text_is_tokenized(saved, tiny_model):
     texts = ["\ud800 </script>", "\x00\u202e", "", "w1 " * 3000]
     for encode in (word_encoder(), load_encoder(tiny_model)):
-        group = shown(saved(*(row(text, n) for n, text in enumerate(texts))), encode).groups[0]
+        group = load(saved(*(row(text, n) for n, text in enumerate(texts))), encode).groups[0]
         assert len(group.completions) == 4
         assert group.completions[2].token_ids == []
 
@@ -119,7 +119,7 @@ def test_pieces_are_the_text_of_the_tokens(tiny_model):
     assert load_encoder(tiny_model)("say red") == (tiny_tokenizer()("say red")["input_ids"], ["say", "red"])
 
 
-def test_characters_split_over_several_tokens_show_once_each_as_bytes(tmp_path):
+def test_tokens_that_are_bytes_of_one_character_are_decoded_separately(tmp_path):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -133,22 +133,31 @@ def test_characters_split_over_several_tokens_show_once_each_as_bytes(tmp_path):
     assert pieces == ["a", " ", "�", "�"]
 
 
-def test_a_tokenizer_that_cannot_be_loaded_is_refused_with_a_way_on(tmp_path):
-    with pytest.raises(ConfigError, match="leave --tokenizer out to compare words instead"):
+def test_a_tokenizer_that_cannot_be_loaded_is_refused_with_a_remedy(tmp_path):
+    with pytest.raises(ConfigError, match="omit --tokenizer to compare words instead"):
         load_encoder(str(tmp_path / "none"))
 
 
-def test_what_trl_logs_is_read_and_agrees_with_the_oracle(tiny_model, tmp_path):
+def test_completions_that_trl_logged_agree_with_the_oracle(tiny_model, tmp_path):
     config = GRPOConfig(
-        str(tmp_path), per_device_train_batch_size=8, num_generations=4, max_completion_length=6, max_steps=2,
-        logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True, top_k=3, log_completions=True,
+        str(tmp_path),
+        per_device_train_batch_size=8,
+        num_generations=4,
+        max_completion_length=6,
+        max_steps=2,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        top_k=3,
+        log_completions=True,
         bf16=False,
-    )  # fmt: skip
+    )
     GRPOTrainer(tiny_model, [parity_reward], config, prompts()).train()
-    recorded = read_rollouts([tmp_path], load_encoder(tiny_model))
-    assert [group.step for group in recorded.groups] == [1, 1, 2, 2]
+    loaded = load_rollouts([tmp_path], load_encoder(tiny_model))
+    assert [group.step for group in loaded.groups] == [1, 1, 2, 2]
     conflicts = 0
-    for group in recorded.groups:
+    for group in loaded.groups:
         assert len(group.completions) == 4
         rows = [paper.Completion(c.token_ids, c.advantage, 0) for c in group.completions]
         for completion, mine in zip(group.completions, rows, strict=True):
@@ -160,15 +169,15 @@ def test_what_trl_logs_is_read_and_agrees_with_the_oracle(tiny_model, tmp_path):
     assert conflicts
 
 
-def test_rewards_larger_than_a_trainers_floats_are_shown(saved):
-    recorded = shown(saved(row("a b", 1e50), row("a c", -1e50)))
-    assert [completion.push for completion in recorded.groups[0].completions] == [1e50, -1e50]
-    assert "1e+50" in render_page(recorded, title="t")
+def test_rewards_beyond_float32_are_kept(saved):
+    loaded = load(saved(row("a b", 1e50), row("a c", -1e50)))
+    assert [completion.push for completion in loaded.groups[0].completions] == [1e50, -1e50]
+    assert "1e+50" in render_page(loaded, title="t")
 
 
-def test_numbers_that_do_not_fit_a_float_leave_a_row_out(saved):
+def test_a_reward_that_is_not_a_float_excludes_its_row(saved):
     path = saved(row("a", 1.0), row("b", 10**400), row("c", 0.5, other=10**400), row("d", 1.0, step=10**400))
-    recorded = shown(path)
-    assert [completion.valid for completion in recorded.groups[0].completions] == [True, False, True]
-    assert recorded.groups[0].completions[1].rewards == {"reward": None}
-    assert any("a step that is no whole number" in note for note in recorded.notes)
+    loaded = load(path)
+    assert [completion.valid for completion in loaded.groups[0].completions] == [True, False, True]
+    assert loaded.groups[0].completions[1].rewards == {"reward": None}
+    assert any("step is not an integer" in note for note in loaded.notes)

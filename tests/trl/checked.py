@@ -1,4 +1,4 @@
-"""A GTPOTrainer that recomputes its advantages with the loops of tests/oracle and a plain forward pass."""
+"""A GTPOTrainer that recomputes its advantages with the oracle and a plain forward pass."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ def prompts(count: int = 16) -> Dataset:
 
 
 def parity_reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
-    """1 for completions whose ids add up to an odd number: about half of what a random model says."""
+    """1 for completions whose ids add up to an odd number: about half of the completions of a random model."""
     return [float(sum(ids) % 2) for ids in completion_ids]
 
 
@@ -32,7 +32,7 @@ def settings(tmp_path: Any, **overrides: Any) -> dict[str, Any]:
         "report_to": "none",
         "disable_tqdm": True,
         "top_k": 3,  # few candidates: conflicts happen
-        "entropy_threshold": 1.8,  # about half of what the tiny model says is above
+        "entropy_threshold": 1.8,  # about half of the tiny model's completions are above
         "initial_entropy": 0.0,  # so the filter is on
         **overrides,
     }
@@ -89,7 +89,7 @@ class CheckedTrainer(GTPOTrainer):
         return batch
 
     def completions(self, batch: dict[str, Any]) -> list[paper.Completion]:
-        """The batch as the oracle wants it, with advantages from the raw rewards and entropies from plain logits."""
+        """The batch as the oracle takes it, with advantages from the raw rewards and entropies from plain logits."""
         group_size = self.num_generations if self.model.training else self.num_generations_eval
         weights = self.reward_weights.tolist()
         rewards = [
@@ -126,7 +126,7 @@ class CheckedTrainer(GTPOTrainer):
 def train(
     model: Any, reward: Any = parity_reward, dataset: Any = None, trainer: type = CheckedTrainer, **kwargs: Any
 ) -> Any:
-    """One short run; `kwargs` are options of GTPOConfig, or of the trainer where it has one of that name."""
+    """A short run; `kwargs` are options of GTPOConfig, or arguments of the trainer."""
     of_trainer = {
         name: kwargs.pop(name)
         for name in ("peft_config", "tools", "rollout_func", "eval_dataset", "processing_class", "callbacks")
@@ -134,9 +134,9 @@ def train(
     }
     resume = kwargs.pop("resume_from_checkpoint", None)
     dataset = prompts() if dataset is None else dataset
-    made = trainer(model, reward, GTPOConfig(**kwargs), dataset, **of_trainer)
-    made.train(resume_from_checkpoint=resume)
-    return made
+    instance = trainer(model, reward, GTPOConfig(**kwargs), dataset, **of_trainer)
+    instance.train(resume_from_checkpoint=resume)
+    return instance
 
 
 def last_log(trainer: Any) -> dict[str, float]:

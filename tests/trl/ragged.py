@@ -1,4 +1,4 @@
-"""Runs on stored completions of uneven lengths that keep every optimizer step's gradient and what was computed."""
+"""Runs on stored completions of different lengths that keep the gradients and the shapes of all forward passes."""
 
 import random
 from typing import Any
@@ -11,7 +11,7 @@ from tests.trl.checked import prompts
 
 
 def stored(prompt: str, copy: int) -> list[int]:
-    """Shared openings and endings, 3 to 17 tokens, now and then cut off before its end."""
+    """A completion of 3 to 17 tokens with a shared opening and ending; some are truncated."""
     rng = random.Random(f"{prompt} {copy}")
     middle = [rng.randint(20, 40) for _ in range(rng.choice([0, 1, 2, 3, 14]))]
     return [*rng.choice([[20, 21], [20, 22]]), *middle, *([50, 1] if rng.random() < 0.8 else [51])]
@@ -64,7 +64,7 @@ class Watched(GTPOTrainer):
         return super()._compute_loss(model, inputs)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        if self.is_corrected:  # vLLM itself is not here; everything TRL does with its log-probs is
+        if self.is_corrected:  # without vLLM itself, but with everything that TRL does with its log-probs
             self.use_vllm, self._last_loaded_step = True, -1
             self.vllm_generation = type("Stub", (), {"sync_weights": lambda self: None})()
         initial = self.weights()
@@ -88,23 +88,37 @@ class _Gradients(TrainerCallback):
 
 
 def run(model: Any, folder: Any, **options: Any) -> Any:
-    """24 rows of 6 prompts in a generation batch. Plain gradient descent: a wrong scale would show."""
+    """A generation batch has 24 rows of 6 prompts. Plain gradient descent, which shows a wrong scale."""
     of_trainer = {
         name: options.pop(name) for name in ("peft_config", "rollout_func", "processing_class") if name in options
     }
     of_trainer.setdefault("rollout_func", rollout)
     trainer_class, score = options.pop("trainer", Watched), options.pop("reward", reward)
     settings = {
-        "output_dir": str(folder), "num_generations": 4, "per_device_train_batch_size": 6, "max_steps": 4,
-        "gradient_accumulation_steps": 4, "learning_rate": 1e-2, "optim": "sgd", "lr_scheduler_type": "constant",
-        "max_grad_norm": 0.0, "logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True,
-        "initial_entropy": 0.0, "entropy_threshold": 3.0, "max_completion_length": 20, "record_groups": 0, **options,
-    }  # fmt: skip
+        "output_dir": str(folder),
+        "num_generations": 4,
+        "per_device_train_batch_size": 6,
+        "max_steps": 2,
+        "gradient_accumulation_steps": 4,
+        "learning_rate": 1e-2,
+        "optim": "sgd",
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": 0.0,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "initial_entropy": 0.0,
+        "entropy_threshold": 3.0,
+        "max_completion_length": 20,
+        "record_groups": 0,
+        **options,
+    }
     trainer = trainer_class(model, score, GTPOConfig(**settings), prompts(24), **of_trainer)
     trainer.train()
     return trainer
 
 
-def distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Relative L2."""
-    return ((one - other).norm() / other.norm().clamp(min=1e-30)).item()
+def distance(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """Relative L2 distance."""
+    return ((actual - expected).norm() / expected.norm().clamp(min=1e-30)).item()

@@ -1,4 +1,4 @@
-"""Run under torchrun: trains on completions stored beforehand, so that any number of processes sees the same ones.
+"""Trains on stored completions, so that any number of processes gets the same ones.
 
 usage: torchrun --nproc_per_node N stored_rollouts.py MODEL OUT
 """
@@ -19,24 +19,37 @@ from gtpo import GTPOConfig, GTPOTrainer
 
 ROWS = 12  # completions in a generation batch, over all processes
 LORA = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-EVEN_STEPS = {"num_generations": 4, "gradient_accumulation_steps": 2, "optim": "sgd", "max_grad_norm": 0.0,
-              "learning_rate": 1e-3, "entropy_threshold": 1.9, "initial_entropy": 0.0}  # fmt: skip
+EVEN_STEPS = {
+    "num_generations": 4,
+    "gradient_accumulation_steps": 2,
+    "optim": "sgd",
+    "max_grad_norm": 0.0,
+    "learning_rate": 1e-3,
+    "entropy_threshold": 1.9,
+    "initial_entropy": 0.0,
+}
 CASES = {
     "split": {"num_generations": 12},
-    "split and lora": {"num_generations": 12, "peft_config": LORA},
-    "accumulation": {"num_generations": 4, "gradient_accumulation_steps": 2},
+    "split for two processes": {"num_generations": 4},
+    "split for three processes, centred": {
+        "num_generations": 6,
+        "entropy_penalty_center": True,
+        "conflict_match": "prefix",
+    },
+    "split for three processes, lora and accumulation": {
+        "num_generations": 6,
+        "gradient_accumulation_steps": 2,
+        "peft_config": LORA,
+    },
+    "split for three processes, tools": {"num_generations": 6, "tools": True},
     "several iterations": {"num_generations": 4, "num_iterations": 2},
     "trimmed": EVEN_STEPS,
     "untrimmed": {**EVEN_STEPS, "trim_batches": False},
-    "some split": {"num_generations": 4},
-    "centred": {"num_generations": 6, "entropy_penalty_center": True, "conflict_match": "prefix"},
-    "lora and accumulation": {"num_generations": 6, "gradient_accumulation_steps": 2, "peft_config": LORA},
-    "tools": {"num_generations": 6, "tools": True},
 }
 
 
 def stored(prompt: str, copy: int) -> list[int]:
-    """Completions of one prompt: shared openings and endings, uneven lengths."""
+    """A completion of a prompt: openings and endings are shared, lengths differ."""
     rng = random.Random(f"{prompt} {copy}")
     return [*rng.choice([[20, 21], [20, 22]]), *(rng.randint(20, 40) for _ in range(rng.randint(0, 9))), 50, 1]
 
@@ -67,8 +80,10 @@ def run_case(model: str, out: Path, options: dict) -> dict:
     class Watched(GTPOTrainer):
         def _generate_and_score_completions(self, inputs):
             batch = super()._generate_and_score_completions(inputs)
-            shaped_rows.extend(row[mask.bool()].tolist() for row, mask in
-                               zip(batch["advantages"], batch["completion_mask"], strict=True))  # fmt: skip
+            shaped_rows.extend(
+                row[mask.bool()].tolist()
+                for row, mask in zip(batch["advantages"], batch["completion_mask"], strict=True)
+            )
             return batch
 
         def _compute_loss(self, model, inputs):
@@ -79,10 +94,17 @@ def run_case(model: str, out: Path, options: dict) -> dict:
     accumulation = options.get("gradient_accumulation_steps", 1)
     per_device = ROWS // world // accumulation
     config = GTPOConfig(
-        output_dir=str(out), per_device_train_batch_size=per_device, max_steps=3, logging_steps=1, save_strategy="no",
-        report_to="none", disable_tqdm=True, initial_entropy_prompts=2, use_cpu=True,
+        output_dir=str(out),
+        per_device_train_batch_size=per_device,
+        max_steps=3,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        initial_entropy_prompts=2,
+        use_cpu=True,
         **{"learning_rate": 1e-2, "entropy_threshold": 2.05, **options},
-    )  # fmt: skip
+    )
     dataset = Dataset.from_dict({"prompt": [f"say w{i} :" for i in range(24)]})
     callbacks = [Gradients()] if "optim" in options else None
     trainer = Watched(
@@ -96,14 +118,21 @@ def run_case(model: str, out: Path, options: dict) -> dict:
         gathered = [(shaped_rows, sizes)]
     num_rows = ROWS // world
     return {
-        "advantages": [row for first in range(0, len(shaped_rows), num_rows) for rows, _ in gathered
-                       for row in rows[first : first + num_rows]],
+        "advantages": [
+            row
+            for first in range(0, len(shaped_rows), num_rows)
+            for rows, _ in gathered
+            for row in rows[first : first + num_rows]
+        ],
         "sizes": [sizes for _, sizes in gathered],
         "gradients": gradients,
-        "logs": [{k: v for k, v in entry.items() if "time" not in k and "per_second" not in k}
-                 for entry in trainer.state.log_history if "loss" in entry],
+        "logs": [
+            {k: v for k, v in entry.items() if "time" not in k and "per_second" not in k}
+            for entry in trainer.state.log_history
+            if "loss" in entry
+        ],
         "weights": [p.flatten().tolist() for p in trainer.model.parameters() if p.requires_grad],
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
@@ -115,7 +144,7 @@ def main() -> None:
     if int(os.environ["RANK"]) == 0:
         (out / "results.json").write_text(json.dumps(results))
     if torch.distributed.is_initialized():
-        gc.collect()  # a trainer holds the group, whose threads abort a process that ends before they do
+        gc.collect()  # a trainer refers to the process group; its threads abort a process that ends before them
         torch.distributed.destroy_process_group()
 
 

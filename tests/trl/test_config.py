@@ -1,4 +1,4 @@
-"""What GTPOConfig refuses, and what it chooses by hardware."""
+"""Options that GTPOConfig refuses, and the precision that it chooses by hardware."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 from gtpo import ConfigError, GTPOConfig
 
 REFUSED = {
-    "loss_type": ("sapo", "vespo", "cispo", "luspo", "nonsense"),
+    "loss_type": ("sapo", "vespo", "cispo", "luspo"),
     "scale_rewards": ("group", "batch", True),
     "multi_objective_aggregation": ("normalize_then_sum",),
     "off_policy_mask_threshold": (0.5,),
@@ -18,8 +18,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("option", "value"), [(o, v) for o, values in REFUSED.items() for v in values])
-def test_what_does_not_fit_is_refused_with_reason_and_remedy(option, value):
-    with pytest.raises(ConfigError, match=rf"(?s)GTPO does not take .*{option}.*Remedy: "):
+def test_an_option_that_does_not_fit_is_refused_with_reason_and_remedy(option, value):
+    with pytest.raises(ConfigError, match=rf"(?s)GTPO does not support .*{option}.*Remedy: "):
         GTPOConfig("unused", **{option: value})
 
 
@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_refused_with_reason_and_remedy(option, value):
     ],
 )
 @pytest.mark.usefixtures("unchecked_types")
-def test_a_wrong_knob_is_refused_by_name_and_value(knob, value):
+def test_a_wrong_value_is_refused_by_name(knob, value):
     with pytest.raises(ConfigError, match=f"{knob} must be .*got {value!r}"):
         GTPOConfig("unused", **{knob: value})
 
@@ -50,7 +50,7 @@ def test_without_an_accelerator_the_precision_is_fp32():
     assert (config.bf16, config.fp16) == (False, False)
 
 
-def test_with_one_that_computes_in_bf16_it_is_bf16_unless_fp16_is_asked_for(monkeypatch):
+def test_with_bf16_hardware_the_precision_is_bf16_unless_fp16_is_set(monkeypatch):
     monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
     monkeypatch.setattr("gtpo.trl.config.is_torch_bf16_gpu_available", lambda: True)
     monkeypatch.setattr("transformers.TrainingArguments.__post_init__", lambda self: None)

@@ -1,15 +1,15 @@
-"""What travels between processes for shaping: nothing when groups are whole, else what docs/scaling.md says."""
+"""Bytes gathered for shaping: none if groups are complete, otherwise the number that docs/scaling.md states."""
 
 import pytest
 import torch
 
-from gtpo.trl.gathering import whole_groups
+from gtpo.trl.gathering import complete_groups
 
 PROCESSES, ROWS, TOKENS = 4, 6, 11
 
 
 class CountingAccelerator:
-    """Process 1 of four that hold equal rows; counts the bytes that a process ends up with."""
+    """Process 1 of four with equal rows; counts the bytes that a process receives."""
 
     process_index = 1
     num_bytes = 0
@@ -32,20 +32,20 @@ def gathered_bytes(group_size, has_tools=False):
     if has_tools:
         batch["tool_mask"] = torch.ones(ROWS, TOKENS, dtype=torch.int64)
     accelerator = CountingAccelerator()
-    is_scorable = torch.ones(ROWS * PROCESSES, dtype=torch.bool)
-    rows = whole_groups(accelerator, batch, torch.zeros(ROWS, TOKENS), is_scorable, group_size)
+    is_scored = torch.ones(ROWS * PROCESSES, dtype=torch.bool)
+    rows = complete_groups(accelerator, batch, torch.zeros(ROWS, TOKENS), is_scored, group_size)
     assert len(rows.group_ids) % group_size == 0
     return accelerator.num_bytes
 
 
 @pytest.mark.parametrize("group_size", [2, 3, 6])
-def test_whole_groups_travel_not_at_all(group_size):
+def test_complete_groups_are_not_gathered(group_size):
     assert gathered_bytes(group_size) == 0
     assert gathered_bytes(group_size, has_tools=True) == 0
 
 
 @pytest.mark.parametrize("group_size", [4, 8, 12, 24])
-def test_split_groups_cost_nine_bytes_a_token_and_four_a_completion_whatever_their_size(group_size):
+def test_split_groups_of_any_size_cost_nine_bytes_per_token_and_four_per_completion(group_size):
     rows = ROWS * PROCESSES
     assert gathered_bytes(group_size) == rows * (9 * TOKENS + 4)
     assert gathered_bytes(group_size, has_tools=True) == rows * (10 * TOKENS + 4)

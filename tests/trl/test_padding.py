@@ -1,4 +1,4 @@
-"""What may be cut off a model's batches: the verdict, and what the models themselves say when it is cut off."""
+"""Which padding can be removed for a model: the decision, and what the model computes without it."""
 
 import pytest
 import torch
@@ -9,15 +9,37 @@ from transformers import AutoModelForCausalLM
 from gtpo.trl.padding import Padding, lengths
 
 SMALL = {
-    "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": 1,
-    "initializer_range": 0.3, "max_position_embeddings": 64, "attention_dropout": 0.0,
-}  # fmt: skip
-LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4,
-            "original_max_position_embeddings": 8, "factor": 4.0}  # fmt: skip
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "pad_token_id": 0,
+    "bos_token_id": None,
+    "eos_token_id": 1,
+    "initializer_range": 0.3,
+    "max_position_embeddings": 64,
+    "attention_dropout": 0.0,
+}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0] * 4,
+    "long_factor": [4.0] * 4,
+    "original_max_position_embeddings": 8,
+    "factor": 4.0,
+}
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
-LLAMA3 = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 32}  # fmt: skip
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 1e4,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16}
 
 BOTH, COMPLETIONS, NOTHING = (True, True), (True, False), (False, False)
@@ -33,32 +55,79 @@ MODELS = {
     "smollm3, some layers without positions": ("SmolLM3Config", {"no_rope_layer_interval": 2}, BOTH),
     "gpt-neox, partly rotary": ("GPTNeoXConfig", {}, BOTH),
     "llama with dynamic ntk": ("LlamaConfig", {"rope_parameters": DYNAMIC, "max_position_embeddings": 8}, NOTHING),
-    "phi3 with longrope": ("Phi3Config", {
-        "rope_parameters": LONGROPE, "original_max_position_embeddings": 8,
-    }, NOTHING),
+    "phi3 with longrope": (
+        "Phi3Config",
+        {
+            "rope_parameters": LONGROPE,
+            "original_max_position_embeddings": 8,
+        },
+        NOTHING,
+    ),
     "gpt2, learned positions": ("GPT2Config", {"n_embd": 32, "n_layer": 2, "n_head": 4}, COMPLETIONS),
     "bloom, alibi": ("BloomConfig", {"n_layer": 2, "n_head": 4}, COMPLETIONS),
     "falcon with alibi": ("FalconConfig", {"alibi": True}, COMPLETIONS),
-    "qwen3-next, linear attention": ("Qwen3NextConfig", {
-        "layer_types": ["linear_attention", "full_attention"], "num_experts": 4, "num_experts_per_tok": 2,
-        "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
-    }, COMPLETIONS),
-    "llama4, chunks": ("Llama4TextConfig", {
-        "intermediate_size_mlp": 32, "num_local_experts": 2, "attention_chunk_size": 4,
-    }, COMPLETIONS),
-    "glm-5, the index's ties": ("GlmMoeDsaConfig", {
-        "num_key_value_heads": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
-        "n_group": 1, "topk_group": 1, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8,
-        "qk_nope_head_dim": 8, "v_head_dim": 8, "index_topk": 4, "index_n_heads": 2, "index_head_dim": 16,
-    }, NOTHING),
-    "beam, scaled by position where not rotary": ("BeamConfig", {
-        "num_hidden_layers": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
-        "n_group": 1, "topk_group": 1,
-    }, COMPLETIONS),
-    "ministral3, scaled by position": ("Ministral3Config", {
-        "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8},
-    }, COMPLETIONS),
-}  # fmt: skip
+    "qwen3-next, linear attention": (
+        "Qwen3NextConfig",
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 2,
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+        },
+        COMPLETIONS,
+    ),
+    "llama4, chunks": (
+        "Llama4TextConfig",
+        {
+            "intermediate_size_mlp": 32,
+            "num_local_experts": 2,
+            "attention_chunk_size": 4,
+        },
+        COMPLETIONS,
+    ),
+    "glm-5, the index's ties": (
+        "GlmMoeDsaConfig",
+        {
+            "num_key_value_heads": 4,
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 16,
+            "n_group": 1,
+            "topk_group": 1,
+            "q_lora_rank": 16,
+            "kv_lora_rank": 16,
+            "qk_rope_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 8,
+            "index_topk": 4,
+            "index_n_heads": 2,
+            "index_head_dim": 16,
+        },
+        NOTHING,
+    ),
+    "beam, scaled by position where not rotary": (
+        "BeamConfig",
+        {
+            "num_hidden_layers": 4,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 16,
+            "n_group": 1,
+            "topk_group": 1,
+        },
+        COMPLETIONS,
+    ),
+    "ministral3, scaled by position": (
+        "Ministral3Config",
+        {
+            "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 8},
+        },
+        COMPLETIONS,
+    ),
+}
 
 
 def build(config_name, overrides):
@@ -73,7 +142,7 @@ def build(config_name, overrides):
 
 
 @pytest.mark.parametrize(("config_name", "overrides", "expected"), MODELS.values(), ids=MODELS.keys())
-def test_what_may_be_cut_off_changes_nothing(config_name, overrides, expected):
+def test_removing_padding_changes_nothing_where_it_is_allowed(config_name, overrides, expected):
     model = build(config_name, overrides)
     padding = Padding.of(model)
     assert (padding.completions, padding.prompts) == expected
@@ -92,7 +161,7 @@ def test_what_may_be_cut_off_changes_nothing(config_name, overrides, expected):
 
 
 @pytest.mark.parametrize("name", ["gpt2, learned positions", "ministral3, scaled by position"])
-def test_what_may_not_be_cut_off_would_change_the_result(name):
+def test_removing_padding_before_prompts_changes_models_with_absolute_positions(name):
     config_name, overrides, _ = MODELS[name]
     model = build(config_name, overrides)
     torch.manual_seed(1)
@@ -105,7 +174,7 @@ def test_what_may_not_be_cut_off_would_change_the_result(name):
 
 
 @pytest.mark.parametrize("name", ["phi3 with longrope", "glm-5, the index's ties"])
-def test_what_depends_on_the_width_would_change_with_it(name):
+def test_removing_padding_after_completions_changes_models_that_depend_on_the_width(name):
     config_name, overrides, _ = MODELS[name]
     model = build(config_name, overrides)
     ids = torch.arange(3, 17).expand(2, 14)
@@ -115,7 +184,7 @@ def test_what_depends_on_the_width_would_change_with_it(name):
         assert not torch.allclose(model(input_ids=ids[:, :7], attention_mask=mask[:, :7]).logits, full, atol=1e-3)
 
 
-def test_virtual_tokens_before_the_prompt_keep_their_distance():
+def test_prompts_keep_their_padding_after_virtual_tokens():
     model = build("LlamaConfig", {})
     config = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
     assert Padding.of(get_peft_model(model, config)) == Padding(completions=True, prompts=False)
@@ -124,7 +193,7 @@ def test_virtual_tokens_before_the_prompt_keep_their_distance():
 @pytest.mark.parametrize(
     ("multiple", "prompt", "completion"), [(None, 2, 3), (2, 2, 4), (4, 4, 4)], ids=["exact", "even", "fours"]
 )
-def test_widths_are_those_of_the_longest_row_and_multiples(multiple, prompt, completion):
+def test_widths_are_multiples_that_fit_the_longest_row(multiple, prompt, completion):
     padding = Padding.of(build("LlamaConfig", {}), multiple)
     prompt_mask = torch.tensor([[0, 0, 0, 1], [0, 0, 1, 1]])
     completion_mask = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]])
@@ -132,6 +201,6 @@ def test_widths_are_those_of_the_longest_row_and_multiples(multiple, prompt, com
     assert padding.widths(prompt_mask, torch.zeros(2, 4))[1] == (multiple or 1)
 
 
-def test_a_length_is_the_place_of_the_last_one():
+def test_a_length_is_the_position_of_the_last_1():
     mask = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
     assert lengths(mask).tolist() == [3, 0, 4]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.trl.stored_rollouts import CASES
+from tests.trl.stored_rollouts import CASES, run_case
 
 SCRIPT = Path(__file__).with_name("stored_rollouts.py")
 
@@ -17,9 +17,16 @@ SCRIPT = Path(__file__).with_name("stored_rollouts.py")
 def launch(processes: int, model: str, out: Path) -> dict:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "ACCELERATE_USE_CPU": "true"}
     command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes),
-        str(SCRIPT), model, str(out),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        str(processes),
+        str(SCRIPT),
+        model,
+        str(out),
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads((out / "results.json").read_text())
@@ -27,32 +34,34 @@ def launch(processes: int, model: str, out: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def results(tiny_model, tmp_path_factory):
-    return {n: launch(n, tiny_model, tmp_path_factory.mktemp(f"processes{n}")) for n in (1, 2, 3)}
+    folder = tmp_path_factory.mktemp("single")
+    single = {name: run_case(tiny_model, folder, options) for name, options in CASES.items()}
+    return {1: single, **{n: launch(n, tiny_model, tmp_path_factory.mktemp(f"processes{n}")) for n in (2, 3)}}
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("processes", [2, 3])
-def test_many_processes_compute_what_one_does(case, processes, results):
-    one, many = results[1][case], results[processes][case]
-    assert len(one["advantages"]) == (24 if case == "several iterations" else 36)
-    for alone, split in zip(one["advantages"], many["advantages"], strict=True):
+def test_many_processes_compute_what_a_single_process_does(case, processes, results):
+    single, many = results[1][case], results[processes][case]
+    assert len(single["advantages"]) == (24 if case == "several iterations" else 36)
+    for alone, split in zip(single["advantages"], many["advantages"], strict=True):
         assert split == pytest.approx(alone, abs=1e-4)
-    for alone, split in zip(one["logs"], many["logs"], strict=True):
+    for alone, split in zip(single["logs"], many["logs"], strict=True):
         ours = {name: value for name, value in alone.items() if name.startswith(("gtpo/", "reward"))}
         ours = {name: value for name, value in ours.items() if not name.startswith("gtpo/seconds_")}
-        assert not ours or ours["gtpo/frac_conflict"] > 0  # a batch that is used again is not shaped again
+        assert not ours or ours["gtpo/frac_conflict"] > 0  # a reused batch is not shaped again
         assert {name: split[name] for name in ours} == pytest.approx(ours, rel=1e-4, abs=1e-5)
-    for alone, split in zip(one["weights"], many["weights"], strict=True):
+    for alone, split in zip(single["weights"], many["weights"], strict=True):
         torch.testing.assert_close(torch.tensor(split), torch.tensor(alone), atol=2e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_trimming_changes_no_gradient_and_keeps_processes_in_step(processes, results):
+def test_trimming_leaves_gradients_unchanged_and_processes_in_step(processes, results):
     trimmed, plain = results[processes]["trimmed"], results[processes]["untrimmed"]
     for step, (mine, theirs) in enumerate(zip(trimmed["gradients"], plain["gradients"], strict=True)):
         mine, theirs = torch.tensor(mine), torch.tensor(theirs)
         assert theirs.any()
-        bound = 1e-5 if step == 0 else 1e-4  # later steps begin where rounding has left the weights
+        bound = 1e-5 if step == 0 else 1e-4  # later steps start from weights that differ by rounding
         assert (mine - theirs).norm() < bound * theirs.norm()
     assert all(sizes == trimmed["sizes"][0] for sizes in trimmed["sizes"])
     assert len(trimmed["sizes"][0]) == len(plain["sizes"][0]) == 6

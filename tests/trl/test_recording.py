@@ -1,8 +1,9 @@
-"""What a run writes beside its checkpoints can be read back, and a resumed run does not write a step twice."""
+"""The records that a run writes can be read back, and a resumed run does not write a step twice."""
 
 import pytest
 
 from gtpo import GTPOConfig, GTPOTrainer
+from gtpo.files import JsonLines
 from tests.reading import read_groups, read_metrics
 from tests.trl.checked import parity_reward, prompts, settings, train
 
@@ -41,9 +42,9 @@ def test_steps_after_the_last_log_are_not_lost(tiny_model, tmp_path):
         ({"steps_per_generation": 3, "per_device_train_batch_size": 4}, [1, 4, 7]),  # for the steps 1, 5 and 9
         ({"gradient_accumulation_steps": 2, "steps_per_generation": 1, "max_steps": 5}, [1, 5]),
     ],
-    ids=["a generation for three steps", "two generations a step"],
+    ids=["a generation for three steps", "two generations per step"],
 )
-def test_a_due_step_is_recorded_once_whatever_the_generation_covers(options, steps, tiny_model, tmp_path):
+def test_a_due_step_is_recorded_once_however_many_steps_a_generation_covers(options, steps, tiny_model, tmp_path):
     options = {"max_steps": 12, "record_every": 4, "num_generations": 4, **options, "trainer": GTPOTrainer}
     train(tiny_model, **settings(tmp_path, **options))
     assert [group.step for group in read_groups(tmp_path)] == steps
@@ -51,19 +52,22 @@ def test_a_due_step_is_recorded_once_whatever_the_generation_covers(options, ste
 
 def test_evaluating_before_training_works(tiny_model, tmp_path):
     trainer = GTPOTrainer(
-        tiny_model, parity_reward, GTPOConfig(**settings(tmp_path, per_device_eval_batch_size=4)), prompts(),
+        tiny_model,
+        parity_reward,
+        GTPOConfig(**settings(tmp_path, per_device_eval_batch_size=4)),
+        prompts(),
         eval_dataset=prompts(4),
-    )  # fmt: skip
+    )
     assert "eval_gtpo/frac_kept" in trainer.evaluate()
     trainer.train()
     assert [row["step"] for row in read_metrics(tmp_path) if "loss" in row] == [1, 2, 3, 4]
 
 
-def test_a_second_run_in_the_same_folder_sets_the_first_ones_records_aside(tiny_model, tmp_path):
+def test_a_second_run_in_the_same_folder_backs_up_the_records_of_the_first(tiny_model, tmp_path):
     for _ in range(2):
         train(tiny_model, **settings(tmp_path, max_steps=2, trainer=GTPOTrainer))
     assert [row["step"] for row in read_metrics(tmp_path)] == [1, 2]
-    assert [row["step"] for row in read_metrics(tmp_path / "metrics.earlier-1.jsonl")] == [1, 2]
+    assert [row["step"] for row in JsonLines(tmp_path / "metrics.earlier-1.jsonl").rows()] == [1, 2]
 
 
 def test_recording_can_be_turned_off(tiny_model, tmp_path):
@@ -71,7 +75,7 @@ def test_recording_can_be_turned_off(tiny_model, tmp_path):
     assert not (tmp_path / "groups.jsonl").exists()
 
 
-def test_a_resumed_run_cuts_its_records_back_to_the_checkpoint(tiny_model, tmp_path):
+def test_a_resumed_run_truncates_its_records_to_the_checkpoint(tiny_model, tmp_path):
     options = settings(tmp_path, save_strategy="steps", save_steps=2, record_every=1, trainer=GTPOTrainer)
     train(tiny_model, **{**options, "max_steps": 3})
     (tmp_path / "metrics.jsonl").open("a").write('{"step": 4, "lo')  # killed while writing

@@ -1,4 +1,4 @@
-"""What GTPO logs reaches a tracker under the same names, through TRL's report_to."""
+"""Trackers receive the metrics of GTPO under the same names, through TRL's report_to."""
 
 import pytest
 

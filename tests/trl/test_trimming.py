@@ -1,11 +1,9 @@
-"""Trimmed batches: every optimizer step's gradient is the untrimmed one's, and what was cut off is not computed."""
+"""Trimmed batches: the gradient of every optimizer step stays the same, and padding is not computed."""
 
 import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from peft import LoraConfig
 from transformers import GPT2Config, GPT2LMHeadModel, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
@@ -13,22 +11,27 @@ from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding
 from gtpo.trl.trimming import TrimmedBatches
 from tests.tiny import save_tiny_model, tiny_tokenizer
 from tests.trl.ragged import Corrected, distance, mostly_tied, rollout, rollout_with_tools, run
+from trl import GRPOTrainer
 
 LORA = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
 TIED = {"reward": mostly_tied, "entropy_filter": "off", "entropy_penalty": 0.0}
 CASES = {
     "accumulation": {},
-    "one micro-batch a step": {"gradient_accumulation_steps": 1, "per_device_train_batch_size": 24},
+    "one micro-batch per step": {"gradient_accumulation_steps": 1, "per_device_train_batch_size": 24},
     "two steps on one generation batch": {"gradient_accumulation_steps": 2, "steps_per_generation": 4},
     "two generation batches in one step": {"gradient_accumulation_steps": 4, "steps_per_generation": 2},
-    "generation batches across steps": {"gradient_accumulation_steps": 3, "steps_per_generation": 4},
-    "some common divisor": {"gradient_accumulation_steps": 4, "steps_per_generation": 6, "max_steps": 6},
+    "generation batches across steps": {"gradient_accumulation_steps": 3, "steps_per_generation": 4, "max_steps": 4},
+    "some common divisor": {"gradient_accumulation_steps": 4, "steps_per_generation": 6, "max_steps": 3},
     "several iterations": {"num_iterations": 2},
     "lora": {"peft_config": LORA},
     "nothing filtered": {"entropy_filter": "off"},
     "everything filtered": {"entropy_threshold": 1e-3},
-    "fewer rows with weight than micro-batches": {**TIED, "per_device_train_batch_size": 1, "steps_per_generation": 24,
-                                                  "gradient_accumulation_steps": 24},
+    "fewer rows with weight than micro-batches": {
+        **TIED,
+        "per_device_train_batch_size": 1,
+        "steps_per_generation": 24,
+        "gradient_accumulation_steps": 24,
+    },
     "tied groups": TIED,
     "masked truncation": {"mask_truncated_completions": True},
     "tools": {"rollout_func": rollout_with_tools},
@@ -41,15 +44,15 @@ CASES = {
     "the high-entropy quantile": {"top_entropy_quantile": 0.5},
     "sequence-level ratios": {"importance_sampling_level": "sequence", "num_iterations": 2},
     "correction of the sampler": {"trainer": Corrected, "vllm_importance_sampling_mode": "token_truncate"},
-    "one correction a completion": {"trainer": Corrected, "vllm_importance_sampling_mode": "sequence_truncate"},
+    "one correction per completion": {"trainer": Corrected, "vllm_importance_sampling_mode": "sequence_truncate"},
     "padding to a multiple": {"pad_to_multiple_of": 4},
     "gradient checkpointing": {"gradient_checkpointing": True},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """Nearer to uniform than the other tests' model, whose rounding errors grow tenfold with every step."""
+    """Closer to uniform than the model of other tests, whose rounding errors grow tenfold with every step."""
     folder = tmp_path_factory.mktemp("model")
     save_tiny_model(folder, initializer_range=0.3)
     return str(folder)
@@ -59,13 +62,13 @@ def model(tmp_path_factory):
 def test_trimming_leaves_every_gradient_and_the_weights_alone(options, model, tmp_path):
     plain = run(model, tmp_path, trim_batches=False, **options)
     trimmed = run(model, tmp_path, **options)
-    assert len(trimmed.gradients) == len(plain.gradients) >= 4
+    assert len(trimmed.gradients) == len(plain.gradients) >= 2
     for mine, theirs in zip(trimmed.gradients, plain.gradients, strict=True):
         assert distance(mine, theirs) < 1e-5
         assert theirs.any() or options == CASES["everything filtered"]
     assert distance(trimmed.weights(), plain.weights()) < 1e-5
-    assert distance(trimmed.movement, plain.movement) < 1e-3  # weights move by little more than they are rounded by
-    assert len(trimmed.update) == len(plain.update)  # forwards and backwards: processes stay in step
+    assert distance(trimmed.movement, plain.movement) < 1e-3  # weights move by little more than their rounding error
+    assert len(trimmed.update) == len(plain.update)  # the same number of passes: processes stay in step
     assert len(trimmed.scoring) == len(plain.scoring)
     assert tokens(trimmed.update) < tokens(plain.update)
     assert tokens(trimmed.scoring) < tokens(plain.scoring) or options.get("per_device_train_batch_size") == 24
@@ -77,10 +80,10 @@ def tokens(shapes):
     return sum(rows * columns for rows, columns in shapes)
 
 
-def test_the_comparison_would_notice(model, tmp_path, monkeypatch):
+def test_the_comparison_detects_wrong_gradients(model, tmp_path, monkeypatch):
     options = {"gradient_accumulation_steps": 2, "steps_per_generation": 4, "max_steps": 2}
     plain = run(model, tmp_path, trim_batches=False, **options)
-    monkeypatch.setattr(math, "gcd", lambda *_: 4)  # rows may wander from one optimizer step to the next
+    monkeypatch.setattr(math, "gcd", lambda *_: 4)  # rows may move from one optimizer step to the next
     across = run(model, tmp_path, **options)
     assert distance(across.gradients[0], plain.gradients[0]) > 1e-2
     monkeypatch.undo()
@@ -90,7 +93,7 @@ def test_the_comparison_would_notice(model, tmp_path, monkeypatch):
 
 
 def test_only_real_tokens_of_rows_with_weight_are_computed(model, tmp_path):
-    """With one row in a micro-batch nothing is padded, and 30 % of the rows are not there at all."""
+    """With one row per micro-batch there is no padding, and 30 % of the rows are left out."""
     options = {"max_steps": 1, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 12}
     plain = run(model, tmp_path, trim_batches=False, **options)
     trimmed = run(model, tmp_path, **options)
@@ -107,22 +110,24 @@ def test_only_real_tokens_of_rows_with_weight_are_computed(model, tmp_path):
     assert sum(rows for rows, _ in trimmed.update) == len(weighty)
     assert tokens(trimmed.update) < 1.25 * sum(weighty) < 0.6 * tokens(plain.update)
     widths = [batch["completion_ids"].shape[1] for batch in trimmed.batches]
-    assert widths == sorted(widths, reverse=True)  # what does not fit into memory does not fit at once
+    assert widths == sorted(widths, reverse=True)  # the largest first: out-of-memory shows at once
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_the_logged_entropy_is_that_of_all_completions_also_of_those_left_out(accumulation, model, tmp_path):
-    """The filter leaves out those of high entropy: without them the entropy could not be seen to rise."""
-    options = {"per_device_train_batch_size": 24, "gradient_accumulation_steps": accumulation}
-    options["steps_per_generation"] = 1
-    plain, trimmed = (run(model, tmp_path, trim_batches=trims, **options) for trims in (False, True))
+def test_token_entropy_is_logged_over_all_completions_including_those_left_out(model, tmp_path):
+    """The filter leaves out completions of high entropy: without them a rise could not be seen."""
+    options = {"per_device_train_batch_size": 24, "gradient_accumulation_steps": 2, "steps_per_generation": 1}
+    plain, trimmed = (run(model, tmp_path, trim_batches=trims, max_steps=2, **options) for trims in (False, True))
     assert sum(rows for rows, _ in trimmed.update) < sum(rows for rows, _ in plain.update)
-    logged = [[entry["entropy"] for entry in t.state.log_history if "entropy" in entry] for t in (trimmed, plain)]
-    assert len(logged[0]) == 4
-    assert logged[0] == pytest.approx(logged[1], rel=1e-4)
+
+    def logged(trainer, name):
+        return [entry[name] for entry in trainer.state.log_history if "loss" in entry]
+
+    assert logged(trimmed, "gtpo/token_entropy") == pytest.approx(logged(plain, "gtpo/token_entropy"), rel=1e-4)
+    assert logged(plain, "gtpo/token_entropy") == pytest.approx(logged(plain, "entropy"), rel=1e-4)  # TRL's own
+    assert logged(trimmed, "entropy") != pytest.approx(logged(plain, "entropy"), rel=1e-3)
 
 
-def test_rows_without_weight_cost_a_token_where_they_must_stay(model, tmp_path):
+def test_rows_without_weight_that_must_stay_cost_one_token(model, tmp_path):
     trimmed = run(model, tmp_path, entropy_threshold=1e-3, max_steps=1)
     assert [rows for rows, _ in trimmed.update] == [1, 1, 1, 1]
     assert all(batch["completion_ids"].shape == (1, 1) for batch in trimmed.batches)
@@ -132,8 +137,18 @@ def test_rows_without_weight_cost_a_token_where_they_must_stay(model, tmp_path):
 def learned_positions():
     torch.manual_seed(0)
     no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    config = GPT2Config(vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=4, pad_token_id=0, eos_token_id=1,
-                        bos_token_id=None, initializer_range=0.3, **no_dropout)  # fmt: skip
+    config = GPT2Config(
+        vocab_size=64,
+        n_positions=64,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        pad_token_id=0,
+        eos_token_id=1,
+        bos_token_id=None,
+        initializer_range=0.3,
+        **no_dropout,
+    )
     return GPT2LMHeadModel(config)
 
 
@@ -151,14 +166,26 @@ def test_prompts_keep_their_padding_where_positions_are_learned(tmp_path, monkey
     assert distance(wrong.gradients[0], plain.gradients[0]) > 1e-3
 
 
-def test_an_auxiliary_loss_of_the_router_is_taken_over_the_same_rows(tmp_path):
+def test_the_auxiliary_loss_of_a_router_is_taken_over_the_same_rows(tmp_path):
     def mixture():
         torch.manual_seed(0)
         config = Qwen3MoeConfig(
-            vocab_size=64, hidden_size=32, intermediate_size=32, moe_intermediate_size=16, num_hidden_layers=2,
-            num_attention_heads=4, num_key_value_heads=2, head_dim=8, num_experts=4, num_experts_per_tok=2,
-            router_aux_loss_coef=0.1, pad_token_id=0, eos_token_id=1, bos_token_id=None, initializer_range=0.3,
-        )  # fmt: skip
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=32,
+            moe_intermediate_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=8,
+            num_experts=4,
+            num_experts_per_tok=2,
+            router_aux_loss_coef=0.1,
+            pad_token_id=0,
+            eos_token_id=1,
+            bos_token_id=None,
+            initializer_range=0.3,
+        )
         return Qwen3MoeForCausalLM(config)
 
     options = {"processing_class": tiny_tokenizer(), "max_steps": 2, "entropy_threshold": 10.0}
@@ -181,21 +208,21 @@ def test_every_key_that_trl_puts_into_a_batch_is_known_and_cut(model, tmp_path):
         assert prompt[:, 0].any()
         assert all(batch[key].shape == completion.shape for key in COMPLETION_KEYS)
         assert all(batch[key].shape == prompt.shape for key in PROMPT_KEYS)
-        assert all(value.is_contiguous() for value in batch.values())  # a checkpoint stores no more than this
+        assert all(value.is_contiguous() for value in batch.values())  # so a checkpoint stores no more than this
 
 
-def test_a_batch_with_a_key_of_someone_elses_is_left_as_it_is(model, tmp_path):
+def test_a_batch_with_an_unknown_key_stays_unchanged(model, tmp_path):
     class Extended(Corrected):
         def _generate_and_score_completions(self, inputs):
             batch = super()._generate_and_score_completions(inputs)
-            return {**batch, "mine": torch.arange(len(batch["advantages"]))}
+            return {**batch, "unknown": torch.arange(len(batch["advantages"]))}
 
     trainer = run(model, tmp_path, trainer=Extended, max_steps=1)
     assert len(set(trainer.update)) == 1
     assert sum(rows for rows, _ in trainer.update) == 24
 
 
-def test_scoring_gives_the_parents_numbers_row_by_row(model, tmp_path):
+def test_scoring_equals_the_parents_row_by_row(model, tmp_path):
     trainer = run(model, tmp_path, max_steps=1)
     torch.manual_seed(0)
     ids = torch.randint(3, 60, (7, 12))
@@ -212,73 +239,37 @@ def test_scoring_gives_the_parents_numbers_row_by_row(model, tmp_path):
         )
         assert trainer._get_per_token_logps_and_entropies(*arguments, batch_size=3)[1] is None
     assert shapes == [(3, 12), (3, 4), (1, 5)]
-    for one, other in zip(mine[:2], theirs[:2], strict=True):
-        assert one.shape == other.shape == (7, 6)
-        torch.testing.assert_close(one * mask[:, 6:], other * mask[:, 6:], atol=1e-5, rtol=1e-5)
-        assert not (one * (1 - mask[:, 6:])).any()
+    for trimmed, padded in zip(mine[:2], theirs[:2], strict=True):
+        assert trimmed.shape == padded.shape == (7, 6)
+        torch.testing.assert_close(trimmed * mask[:, 6:], padded * mask[:, 6:], atol=1e-5, rtol=1e-5)
+        assert not (trimmed * (1 - mask[:, 6:])).any()
     assert mine[2] is None
 
 
-class Stub(TrimmedBatches):
-    """Only what repacking asks for. `elsewhere` is the number of rows with weight on another process."""
+def test_an_unknown_keyword_is_warned_about_once_and_passed_to_the_parent(model, tmp_path, monkeypatch, caplog):
+    trainer = run(model, tmp_path, max_steps=1)
+    parent, received = GRPOTrainer._get_per_token_logps_and_entropies, []
 
-    aux_loss_enabled, top_entropy_quantile, beta, model = False, 1.0, 0.0, None
+    def of_a_later_version(self, *args, new_option=None, **kwargs):
+        received.append(new_option)
+        return parent(self, *args, **kwargs)
 
-    def __init__(self, loss_type: str, elsewhere: int) -> None:
-        self.loss_type = loss_type
-        self.accelerator = type("A", (), {"gather": lambda _, own: torch.stack([own, torch.tensor(elsewhere)])})()
-
-    def _padding(self, model):
-        return Padding(completions=True, prompts=True)
-
-
-@st.composite
-def blocks(draw):
-    count, size, width = draw(st.integers(1, 4)), draw(st.integers(1, 5)), draw(st.integers(1, 6))
-    made = []
-    for number in range(count):
-        sizes = torch.tensor(draw(st.lists(st.integers(0, width), min_size=size, max_size=size)))
-        weights = torch.tensor(draw(st.lists(st.sampled_from([0.0, 1.0, -2.0]), min_size=size, max_size=size)))
-        mask = (torch.arange(width) < sizes[:, None]).long()
-        ids = (torch.arange(size) + number * size + 1)[:, None] * 10 + torch.arange(width)
-        made.append({"prompt_ids": ids[:, :1], "prompt_mask": torch.ones(size, 1, dtype=torch.int64),
-                     "completion_ids": ids, "completion_mask": mask, "advantages": weights[:, None] * mask,
-                     "num_items_in_batch": mask.sum()})  # fmt: skip
-    return made
-
-
-def pull(batches, loss_type):
-    """Row -> what multiplies the gradients of its tokens, after the divisions that the loss makes."""
-    pulls = {}
-    for batch in batches:
-        mask = batch["completion_mask"]
-        for row, (ids, advantages) in enumerate(zip(batch["completion_ids"], batch["advantages"], strict=True)):
-            own = mask[row].sum().clamp(min=1) * len(mask) if loss_type == "grpo" else None
-            divisor = {"bnpo": mask.sum().clamp(min=1), "dr_grpo": len(mask), "dapo": 1, "grpo": own}[loss_type]
-            if advantages.any():
-                assert int(ids[0]) not in pulls
-                pulls[int(ids[0])] = (advantages / divisor)[mask[row].bool()].tolist()
-    return pulls
-
-
-@given(block=blocks(), loss_type=st.sampled_from(["grpo", "bnpo", "dr_grpo", "dapo"]), elsewhere=st.integers(0, 20))
-def test_every_row_pulls_as_before_and_processes_agree_on_sizes(block, loss_type, elsewhere):
-    before, num_rows = pull(block, loss_type), sum(len(batch["advantages"]) for batch in block)
-    elsewhere = min(elsewhere, num_rows)
-    after = Stub(loss_type, elsewhere)._repacked(block)
-    assert pull(after, loss_type) == {row: pytest.approx(pulls) for row, pulls in before.items()}
-    sizes = [len(batch["advantages"]) for batch in after]
-    assert len(after) == len(block)
-    assert sum(sizes) == max(len(before), elsewhere, len(block))
-    assert max(sizes) - min(sizes) <= 1
-    assert min(sizes) >= 1
-    widths = [batch["completion_mask"].shape[1] for batch in after]
-    assert widths == sorted(widths, reverse=True)
-    assert widths == [max(1, int(batch["completion_mask"].sum(1).max())) for batch in after]
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", of_a_later_version)
+    ids = torch.randint(3, 60, (4, 8))
+    trainer.scoring.clear()
+    with torch.no_grad():
+        for _ in range(2):
+            trainer._get_per_token_logps_and_entropies(
+                trainer.model, ids, torch.ones_like(ids), 4, batch_size=2, new_option="x"
+            )
+    assert received == ["x", "x"]
+    assert trainer.scoring == [(2, 8)] * 4
+    warnings = [record.message for record in caplog.records if "not trimmed" in record.message]
+    assert warnings == ["Scoring passes are not trimmed: TRL passes new_option, which gtpo does not know."]
 
 
 def test_the_stored_rollouts_are_uneven(model, tmp_path):
     trainer = run(model, tmp_path, trim_batches=False, max_steps=1)
-    made = rollout([f"say w{i} :" for i in range(24)], trainer)
-    assert len({len(ids) for ids in made["completion_ids"]}) > 5
-    assert len({len(ids) for ids in made["prompt_ids"]}) > 3
+    stored = rollout([f"say w{i} :" for i in range(24)], trainer)
+    assert len({len(ids) for ids in stored["completion_ids"]}) > 5
+    assert len({len(ids) for ids in stored["prompt_ids"]}) > 3

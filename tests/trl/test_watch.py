@@ -1,4 +1,4 @@
-"""The callback sees a run break, says so once, stops it if told to, and keeps what was sound."""
+"""The callback detects a collapsing run, warns once, stops it if asked to, and keeps the last healthy checkpoint."""
 
 from math import nan
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ def test_a_run_whose_gradient_breaks_is_stopped_before_it_samples_again(tiny_mod
     assert "last-healthy is the checkpoint of step 3" in caplog.text
 
 
-def test_a_sound_run_gets_a_verdict_at_every_log_and_goes_on(tiny_model, tmp_path):
+def test_a_healthy_run_gets_a_verdict_at_every_log_and_continues(tiny_model, tmp_path):
     run = trainer(GTPOTrainer, GTPOConfig, tiny_model, tmp_path, learning_rate=1e-5, entropy_filter="off")
     watch_health(run, on_collapse="stop")
     run.train()
@@ -50,7 +50,7 @@ def test_a_sound_run_gets_a_verdict_at_every_log_and_goes_on(tiny_model, tmp_pat
 
 
 class Loop:
-    """A trainer's loop without the trainer: logs and saves go to a callback as transformers sends them."""
+    """A training loop without a trainer: calls a callback for logs and saves as transformers does."""
 
     def __init__(self, callback, folder, **arguments):
         self.callback, self.folder = callback, folder
@@ -88,7 +88,7 @@ def test_the_last_healthy_checkpoint_outlives_the_rotation(tmp_path, caplog):
     assert not (tmp_path / "last-healthy.partial").exists()
 
 
-def test_each_kind_is_told_once_and_warning_does_not_stop(tmp_path, caplog):
+def test_each_problem_is_reported_once_and_a_warning_does_not_stop_the_run(tmp_path, caplog):
     loop = Loop(HealthCallback("warn"), tmp_path)
     levels = [loop.log(format=0.9 if step < 10 else 0.0)["health/level"] for step in range(30)]
     assert levels[:10] == [0.0] * 10
@@ -98,7 +98,7 @@ def test_each_kind_is_told_once_and_warning_does_not_stop(tmp_path, caplog):
     assert "What to try: Halve the learning rate" in caplog.text
 
 
-def test_a_resumed_run_remembers_the_best_it_was(tmp_path, caplog):
+def test_a_resumed_run_is_compared_with_its_best_state_before_the_checkpoint(tmp_path, caplog):
     before = Loop(HealthCallback(), tmp_path)
     for _ in range(10):
         before.log(format=0.9)
@@ -108,7 +108,7 @@ def test_a_resumed_run_remembers_the_best_it_was(tmp_path, caplog):
     assert [after.log(format=0.1)["health/level"] for _ in range(5)][-1] == 2.0
 
 
-def test_a_resumed_run_keeps_the_healthy_checkpoint_it_had(tmp_path, caplog):
+def test_a_resumed_run_keeps_its_last_healthy_checkpoint(tmp_path, caplog):
     before = Loop(HealthCallback(), tmp_path)
     for _ in range(10):
         before.log(format=0.9)
@@ -124,19 +124,19 @@ def test_a_resumed_run_keeps_the_healthy_checkpoint_it_had(tmp_path, caplog):
     assert (tmp_path / "last-healthy" / "weights").read_text() == "10"
 
 
-def test_evaluation_rows_are_not_judged(tmp_path):
+def test_evaluation_rows_are_ignored(tmp_path):
     loop = Loop(HealthCallback(), tmp_path)
     assert "health/level" not in loop.log(eval_loss=float("nan"))
     assert "health/level" not in loop.log(train_runtime=3.0)
 
 
-def test_the_threshold_is_that_of_the_run(tmp_path):
+def test_the_threshold_is_the_entropy_threshold_of_the_run(tmp_path):
     loop = Loop(HealthCallback(), tmp_path, entropy_threshold=2.0)
     levels = [loop.log(entropy=0.5 + 0.05 * step)["health/level"] for step in range(40)]
     assert levels[12] == 0.0  # 1.1 nats, above ln 2
     assert levels[-1] == 1.0  # 2.45 nats
 
 
-def test_another_word_for_on_collapse_is_refused():
+def test_an_unknown_value_of_on_collapse_is_refused():
     with pytest.raises(ConfigError, match="on_collapse must be one of 'warn', 'stop'"):
         HealthCallback("halt")

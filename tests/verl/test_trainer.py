@@ -89,7 +89,8 @@ def test_padding_rows_count_neither_in_the_metrics_nor_in_the_initial_entropy(tr
     _, logged, _ = advantage_stage(trainer, store(rollouts))
     positional, more = tensors(as_completions(rollouts))
     shaped = shape_advantages(*positional, initial_entropy=mean_entropy(rollouts), config=ShapingConfig(), **more)
-    wanted = logged_metrics(metric_totals(shaped).unsqueeze(0))
+    ids, mask, advantages, _, group_ids = positional
+    wanted = logged_metrics(metric_totals(shaped, ids, mask, advantages, group_ids).unsqueeze(0))
     assert {name: logged[name] for name in wanted} == pytest.approx(wanted, abs=1e-5)
     assert logged["gtpo/initial_entropy"] == pytest.approx(mean_entropy(rollouts), abs=1e-5)
     assert trainer.initial_entropy.num_prompts == pytest.approx(4)

@@ -3,13 +3,17 @@
 import argparse
 import json
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gtpo.cli.console import show
-from gtpo.cli.progress import ProgressBar
+from gtpo.cli.console import ProgressBar, show
 from gtpo.errors import ConfigError
+from gtpo.evaluation.sampling import ENGINES, GPU_MEMORY, SamplingSettings
 from gtpo.files import writing
+
+if TYPE_CHECKING:
+    from gtpo.evaluation.evaluate import Evaluation
 
 _EPILOG = """\
 examples:
@@ -18,26 +22,48 @@ examples:
   gtpo eval runs/my-model Qwen/Qwen2.5-3B-Instruct --problems aime24,aime25,amc23 --samples 64 --k 1,4,8,16,32,64
   gtpo eval --from runs/eval/*/*.jsonl --layout paper
 
-An interrupted evaluation goes on where it stopped when the same command is given again.
+To resume an interrupted evaluation, run the same command again.
 """
 
 _DEFAULT_OUT = Path("runs/eval")
-_SAMPLING = {
-    "problems": "lab",
-    "samples": 16,
-    "data_dir": None,
-    "columns": None,
-    "temperature": None,
-    "top_p": 1.0,
-    "max_new_tokens": None,
-    "batch_size": None,
-    "seed": 0,
-    "limit": None,
-    "engine": "transformers",
-    "gpu_memory": 0.9,
-    "system_prompt": None,
-}
-"""The options that say what to sample, with what they are unless told; files of samples have them in their headers."""
+
+
+class _Option(NamedTuple):
+    """An option that decides what is sampled. The header of a sample file records its value, so --from refuses it."""
+
+    flag: str
+    type: Callable[[str], Any]
+    metavar: str
+    default: Any
+    help: str
+    choices: Sequence[str] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+_SAMPLING_OPTIONS = (
+    _Option(
+        "--problems",
+        str,
+        "NAMES",
+        "lab",
+        "comma-separated: gsm8k, math, math500, aime24, aime25, amc23, lab, .jsonl or .parquet files",
+    ),
+    _Option("--samples", int, "N", SamplingSettings.num_samples, "samples per problem"),
+    _Option("--data-dir", str, "DIR", None, "read the named problem sets from JSONL files in DIR instead of the hub"),
+    _Option("--columns", str, "MAP", None, "column names of a problem file, as in question=task,answer=truth"),
+    _Option("--temperature", float, "T", None, "default: 0 (greedy) for one sample, 0.9 for several"),
+    _Option("--top-p", float, "P", SamplingSettings.top_p, "sample from the most likely tokens of this total mass"),
+    _Option("--max-new-tokens", int, "N", None, "default: 1500, or what the prompts leave of the model's context"),
+    _Option("--batch-size", int, "N", None, "samples per batch (default: 64; vllm: 1024)"),
+    _Option("--seed", int, "N", SamplingSettings.seed, "the same seed gives the same samples"),
+    _Option("--limit", int, "N", None, "only the first N problems of each set"),
+    _Option("--engine", str, "ENGINE", ENGINES[0], f"{' or '.join(ENGINES)}", ENGINES),
+    _Option("--gpu-memory", float, "FRACTION", GPU_MEMORY, "of the GPU's memory, for vllm; lower it to share the GPU"),
+    _Option("--system-prompt", str, "TEXT", None, "replaces the paper's instruction; '' for none"),
+)
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -49,105 +75,42 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
-    add(
-        "models",
-        metavar="MODEL",
-        nargs="*",
-        help="a hub id, a folder, or the word lab; the first is compared with each other",
-    )
-    add(
-        "--problems",
-        default=None,
-        metavar="NAMES",
-        help="with commas: gsm8k, math, math500, aime24, aime25, amc23, lab, .jsonl or .parquet files (default: lab)",
-    )
-    add("--samples", type=int, default=None, metavar="N", help="samples of each problem (default: 16)")
-    add(
-        "--k",
-        type=_numbers,
-        default=None,
-        metavar="NUMBERS",
-        help="the k of pass@k and maj@k (default: those of 1,4,8,16,32,64 up to N, and N)",
-    )
-    add("--data-dir", metavar="DIR", help="a folder of JSONL files to read the problem sets from, instead of the hub")
-    add("--columns", metavar="MAP", help="how a file of problems calls its columns, as in question=task,answer=truth")
-    add(
-        "--out",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where samples, results.json and the figure go (default: runs/eval; with --from: nowhere)",
-    )
-    add(
-        "--temperature",
-        type=float,
-        default=None,
-        metavar="T",
-        help="default: 0, which is greedy, for one sample, else 0.9",
-    )
-    add(
-        "--top-p",
-        type=float,
-        default=None,
-        metavar="P",
-        help="sample from the likeliest tokens of this mass (default: 1)",
-    )
-    add(
-        "--max-new-tokens",
-        type=int,
-        default=None,
-        metavar="N",
-        help="default: 1500, or what the model's context leaves",
-    )
-    add("--batch-size", type=int, default=None, metavar="N", help="samples made at once (default: 64; vllm: 1024)")
-    add("--seed", type=int, default=None, metavar="N", help="the same seed gives the same samples (default: 0)")
-    add("--limit", type=int, default=None, metavar="N", help="only the first N problems of each set")
-    add(
-        "--engine",
-        choices=("transformers", "vllm"),
-        default=None,
-        help="what samples (default: transformers)",
-    )
-    add(
-        "--gpu-memory",
-        type=float,
-        default=None,
-        metavar="SHARE",
-        help="share of the card's memory that vllm takes (default: 0.9); lower it beside another program",
-    )
-    add("--system-prompt", default=None, metavar="TEXT", help="instead of the paper's instruction; '' for none")
-    add(
-        "--from",
-        dest="files",
-        nargs="+",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="measure these files of samples; sample nothing",
-    )
-    add(
-        "--layout",
-        choices=("table", "paper", "json"),
-        default="table",
-        help="what is printed: tables, the paper's table 1 in Markdown, or JSON",
-    )
-    parser.set_defaults(when_interrupted=": the same command goes on where it stopped")
+    models_help = "a hub id, a folder, or the word lab; the first is compared with each other one"
+    parser.add_argument("models", metavar="MODEL", nargs="*", help=models_help)
+    files_help = "measure these sample files instead of sampling models"
+    parser.add_argument("--from", dest="files", nargs="+", type=Path, metavar="FILE", help=files_help)
+    ks_help = "the k of pass@k and maj@k (default: 1,4,8,16,32,64 up to the number of samples, and that number)"
+    parser.add_argument("--k", type=_numbers, metavar="NUMBERS", help=ks_help)
+    out_help = "folder for samples, results.json and the figure (default: runs/eval; with --from: nothing is written)"
+    parser.add_argument("--out", type=Path, metavar="DIR", help=out_help)
+    layout_help = "print tables (default), table 1 of the paper as Markdown, or JSON"
+    parser.add_argument("--layout", choices=("table", "paper", "json"), default="table", help=layout_help)
+    sampling = parser.add_argument_group("sampling")
+    for option in _SAMPLING_OPTIONS:
+        sampling.add_argument(
+            option.flag,
+            type=option.type,
+            metavar=option.metavar,
+            choices=option.choices,
+            default=argparse.SUPPRESS,  # an option that is not given has no attribute
+            help=option.help if option.default is None else f"{option.help} (default: {option.default})",
+        )
+    parser.set_defaults(when_interrupted=": run the same command again to resume")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     if bool(args.models) == bool(args.files):
-        raise ConfigError("Give either models to sample or files of samples (--from), not both and not neither.")
-    given = [name for name in _SAMPLING if getattr(args, name) is not None]
-    if args.files and given:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ConfigError(f"--from measures samples that are there, so {flags} would change nothing: leave it out.")
-    if args.gpu_memory is not None and args.engine != "vllm":
-        raise ConfigError("--gpu-memory is what --engine vllm takes of the card: leave it out without that engine.")
-    for name in set(_SAMPLING) - set(given):
-        setattr(args, name, _SAMPLING[name])
-    evaluation = _from_files(args) if args.files else _sampled(args)
+        raise ConfigError("Pass either models to sample from or sample files (--from), not both.")
+    flags = [option.flag for option in _SAMPLING_OPTIONS if hasattr(args, option.name)]
+    if args.files and flags:
+        raise ConfigError(f"--from measures existing samples, so {', '.join(flags)} would have no effect. Omit them.")
+    for option in _SAMPLING_OPTIONS:
+        if not hasattr(args, option.name):
+            setattr(args, option.name, option.default)
+    if "--gpu-memory" in flags and args.engine != "vllm":
+        raise ConfigError("--gpu-memory only applies to --engine vllm. Omit it.")
+    evaluation = _measured(args) if args.files else _sampled(args)
     _print(evaluation, args.layout)
     out = args.out or (None if args.files else _DEFAULT_OUT)
     if out is not None:
@@ -155,10 +118,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _sampled(args: argparse.Namespace) -> Any:
+def _sampled(args: argparse.Namespace) -> "Evaluation":
     from gtpo.evaluation.evaluate import evaluate
-    from gtpo.evaluation.sampling import SamplingSettings
-    from gtpo.problems.local import parse_columns
+    from gtpo.problems.loading import parse_columns
 
     settings = SamplingSettings(
         num_samples=args.samples,
@@ -185,14 +147,14 @@ def _sampled(args: argparse.Namespace) -> Any:
         )
 
 
-def _from_files(args: argparse.Namespace) -> Any:
+def _measured(args: argparse.Namespace) -> "Evaluation":
     from gtpo.evaluation.evaluate import from_files
 
     with ProgressBar() as progress:
         return from_files(args.files, ks=args.k, progress=progress)
 
 
-def _print(evaluation: Any, layout: str) -> None:
+def _print(evaluation: "Evaluation", layout: str) -> None:
     from gtpo.evaluation.tables import markdown, paper_rows, summary_rows
 
     if layout == "json":
@@ -201,7 +163,7 @@ def _print(evaluation: Any, layout: str) -> None:
         sys.stdout.write(markdown(paper_rows(evaluation)) + "\n")
     else:
         for problems in evaluation.problem_sets:
-            _print_table(problems, summary_rows(evaluation, problems), _how(evaluation, problems))
+            _print_table(problems, summary_rows(evaluation, problems), _caption(evaluation, problems))
 
 
 def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
@@ -218,23 +180,27 @@ def _print_table(title: str, rows: list[list[str]], caption: str) -> None:
     show(table, Text(caption), width=max(80, 30 * len(rows[0])))
 
 
-def _how(evaluation: Any, problems: str) -> str:
+def _caption(evaluation: "Evaluation", problems: str) -> str:
     from gtpo.evaluation.tables import sampling_lines
 
-    lines = sampling_lines([one for one in evaluation.measurements if one.problems == problems])
+    lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
     return "\n".join([*lines, "in brackets: bootstrap 95 % intervals over problems"])
 
 
-def _write(evaluation: Any, out: Path) -> None:
-    from gtpo.evaluation.figure import draw_curves
+def _write(evaluation: "Evaluation", out: Path) -> None:
     from gtpo.evaluation.samples import writable_folder
+    from gtpo.report.evaluations import result_curves
+    from gtpo.report.figure import draw_evaluations
 
     writable_folder(out)
+    document = evaluation.to_json()
     results = out / "results.json"
     with writing(results):
-        results.write_text(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
+        results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
     figures = [out / "curves.png", out / "curves.svg"]
-    draw_curves(evaluation, figures)
+    curves = [curve for result in document["results"] for curve in result_curves(result, result["model"])]
+    with writing(out):
+        draw_evaluations(curves, figures)
     sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
 
 
@@ -243,5 +209,5 @@ def _numbers(text: str) -> list[int]:
         return [int(number) for number in text.split(",")]
     except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"expected whole numbers with commas, such as 1,8,64; got {text!r}"
+            f"expected comma-separated whole numbers, such as 1,8,64; got {text!r}"
         ) from error

@@ -4,12 +4,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import show
-from gtpo.cli.notes import sparkline, write_notes, write_skipped
+from gtpo.cli.console import LEVEL_COLORS, note_run, note_skipped, show, sparkline
 from gtpo.files import writing
-from gtpo.text import printable
+from gtpo.text import MISSING, printable
+
+if TYPE_CHECKING:
+    from gtpo.runs.run import Run
 
 _EPILOG = """\
 examples:
@@ -17,14 +19,18 @@ examples:
   gtpo report runs/gtpo-seed* runs/grpo-seed* --out report.html
   gtpo report runs/gtpo-seed* --png figures --svg figures
 
-Runs with the same method in their run.json (else: the same folder name but for the seed) are drawn as one line.
+Runs of the same method are drawn as one line. The method is that of run.json, or else the folder's name without its
+seed.
 """
+
+_QUANTITIES = (("accuracy", 100, 1, " %"), ("format", 100, 1, " %"), ("entropy", 1, 3, ""))
+"""What the summary shows of the end of training: meaning, scale, decimals and unit."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "report",
-        help="one page about one or many runs",
+        help="write one page about one or many runs",
         description="Write one self-contained HTML page about one or many runs, and print a summary.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -37,21 +43,21 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=Path,
         default=None,
         metavar="FILE",
-        help="the page (default: report.html in the folder of the run, or here for several)",
+        help="the page (default: report.html in the run's folder, or here for several runs)",
     )
-    add("--png", type=Path, default=None, metavar="DIR", help="also write the paper's figures as PNG")
-    add("--svg", type=Path, default=None, metavar="DIR", help="also write the paper's figures as SVG")
+    add("--png", type=Path, default=None, metavar="DIR", help="also write figures for papers as PNG")
+    add("--svg", type=Path, default=None, metavar="DIR", help="also write figures for papers as SVG")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    from gtpo.report.page import evaluations_of, report_page
+    from gtpo.report.page import report_page
     from gtpo.runs.run import load_runs, runs_among
     from gtpo.runs.variants import name_variants
 
-    runs = name_variants(load_runs(runs_among(args.runs, write_skipped)))
-    for one in runs:
-        write_notes(one)
+    runs = name_variants(load_runs(runs_among(args.runs, note_skipped)))
+    for run in runs:
+        note_run(run)
     _print(runs)
     out = args.out or ((runs[0].path if len(runs) == 1 else Path()) / "report.html")
     page = report_page(runs)
@@ -59,23 +65,28 @@ def run(args: argparse.Namespace) -> int:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
     sys.stdout.write(f"{out}\n")
-    for folder, ending in ((args.png, "png"), (args.svg, "svg")):
-        if folder is not None:
-            _draw(runs, evaluations_of(runs)[0], folder, ending)
+    if args.png or args.svg:
+        _draw(runs, args.png, args.svg)
     return 0
 
 
-def _draw(runs: Sequence[Any], curves: Sequence[Any], folder: Path, ending: str) -> None:
+def _draw(runs: "Sequence[Run]", png: Path | None, svg: Path | None) -> None:
+    from gtpo.report.evaluations import evaluations_of
     from gtpo.report.figure import draw_evaluations, draw_training
 
-    training, evaluation = folder / f"training.{ending}", folder / f"evaluation.{ending}"
-    if draw_training(runs, training):
-        sys.stdout.write(f"{training}\n")
-    if draw_evaluations(curves, evaluation):
-        sys.stdout.write(f"{evaluation}\n")
+    curves, _ = evaluations_of(runs)
+    for folder, suffix in ((png, "png"), (svg, "svg")):
+        if folder is None:
+            continue
+        training, evaluation = folder / f"training.{suffix}", folder / f"evaluation.{suffix}"
+        with writing(folder, "Choose another folder with --png or --svg."):
+            if draw_training(runs, [training]):
+                sys.stdout.write(f"{training}\n")
+            if draw_evaluations(curves, [evaluation]):
+                sys.stdout.write(f"{evaluation}\n")
 
 
-def _print(runs: Sequence[Any]) -> None:
+def _print(runs: "Sequence[Run]") -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -84,17 +95,17 @@ def _print(runs: Sequence[Any]) -> None:
 
     table = Table(box=None, pad_edge=False)
     headings = ("run", "steps", "accuracy", "", "format", "", "entropy", "", "health")
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number in (0, 3, 5, 7, 8) else "right", no_wrap=True)
-    for one in runs:
-        cells = [Text(printable(one.name)), Text(str(one.num_steps))]
-        for meaning, scale, digits in (("accuracy", 100, 1), ("format", 100, 1), ("entropy", 1, 3)):
-            series = one.series(meaning)
+    for heading in headings:
+        justify = "right" if heading in ("steps", "accuracy", "format", "entropy") else "left"
+        table.add_column(heading, justify=justify, no_wrap=True)
+    for run in runs:
+        cells = [Text(printable(run.name)), Text(str(run.num_steps))]
+        for meaning, scale, digits, unit in _QUANTITIES:
+            series = run.series(meaning)
             end = final(series)
-            unit = " %" if scale == 100 else ""
-            cells.append(Text("–" if end is None else f"{scale * end:.{digits}f}{unit}"))
+            cells.append(Text(MISSING if end is None else f"{scale * end:.{digits}f}{unit}"))
             cells.append(Text(sparkline(series.values, 16), style="cyan"))
-        verdict = health_of_run(one)[-1]
-        cells.append(Text(verdict.name, style=("green", "yellow", "red")[verdict.level]))
+        verdict = health_of_run(run)[-1]
+        cells.append(Text(verdict.name, style=LEVEL_COLORS[verdict.level]))
         table.add_row(*cells)
     show(table, width=150)

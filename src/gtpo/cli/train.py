@@ -155,7 +155,7 @@ def _alone(plan: Any, run_folder: Any) -> contextlib.AbstractContextManager[None
 def _train(plan: Any, run_folder: Any) -> int:
     from safetensors import SafetensorError
 
-    from gtpo.cli.progress import ProgressBar
+    from gtpo.cli.console import ProgressBar
     from gtpo.cli.training_view import TrainingView, closing_table, opening
     from gtpo.training.session import train
 

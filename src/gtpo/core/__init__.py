@@ -1,1 +1,1 @@
-"""The method, in torch alone: no I/O, no logging, no global state."""
+"""The method, in torch only: no I/O, no logging, no global state."""

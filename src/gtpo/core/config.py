@@ -1,4 +1,4 @@
-"""The knobs of the method."""
+"""The options of the method."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ LN2 = math.log(2)
 
 @dataclasses.dataclass(frozen=True)
 class ShapingConfig:
-    """The knobs of the method, with the paper's values.
+    """The options of the method. The defaults are the paper's.
 
     >>> ShapingConfig(conflict_positive_weight=1.0).conflict_negative_weight  # protect, do not amplify
     0.0

@@ -1,4 +1,4 @@
-"""Entropy control: the mean entropy of a completion, the filter and the penalty that rest on it.
+"""Entropy control: the mean entropy of a completion, and the filter and the penalty that use it.
 
 Entropies are in nats, over the full vocabulary, of the policy at the sampling temperature, without gradient.
 """
@@ -8,7 +8,7 @@ from typing import get_args
 import torch
 
 from gtpo.core.config import LN2, EntropyFilter
-from gtpo.core.groups import advantage_sign, group_sum
+from gtpo.core.groups import advantage_sign, group_sum, is_tied
 from gtpo.core.types import RowBools, RowFloats, RowInts, TokenFloats, TokenMask
 from gtpo.errors import ConfigError, require_choice
 
@@ -35,13 +35,13 @@ def entropy_filter(
     threshold: float = LN2,
     mode: EntropyFilter = "auto",
 ) -> RowBools:
-    """δ_i: True where a completion is kept, False where its entropy takes it out of the update.
+    """δ_i: True where a completion is kept, False where its entropy excludes it from the update.
 
         auto:     δ_i = 1 if ⟨H⟩_ini > threshold, else [⟨H⟩_i ≤ threshold]
         all:      δ_i = [⟨H⟩_i ≤ threshold]
         negative: the same for A_i < 0 only;   off: δ_i = 1
 
-    A completion at the threshold is kept. Only `auto` reads ⟨H⟩_ini: a policy that starts out broad is not filtered.
+    A completion at the threshold is kept. Only `auto` uses ⟨H⟩_ini: a policy that starts out broad is not filtered.
 
     Why ln 2: H ≥ −ln max p at each position, so a mean below ln 2 guarantees that the geometric mean of the top
     probabilities exceeds 1/2. It does not say that every position has a majority token, and the converse fails.
@@ -63,15 +63,15 @@ def entropy_filter(
         return confident | (advantage_sign(advantages) >= 0)
     if initial_entropy is None:
         raise ConfigError(
-            "entropy_filter='auto' decides by the entropy of the initial policy, and initial_entropy is None. "
-            "Pass the measured value, or choose entropy_filter='all', 'negative' or 'off'."
+            "entropy_filter='auto' needs the entropy of the initial policy, but initial_entropy is None. "
+            "Pass the measured value, or set entropy_filter to 'all', 'negative' or 'off'."
         )
     return everything if initial_entropy > threshold else confident
 
 
 def entropy_penalty(
     entropy: RowFloats,
-    advantages: RowFloats,
+    sign: RowFloats,
     group_ids: RowInts,
     valid: RowBools,
     *,
@@ -80,32 +80,20 @@ def entropy_penalty(
 ) -> RowFloats:
     """γ⟨H⟩_i, to be subtracted from A_i.
 
-    Centred, it is γ(⟨H⟩_i − mean over the valid rows of the group), and 0 in tied groups: it then adds no common push,
-    and a group whose answers are all equally good stays still.
+    Centred, it is γ(⟨H⟩_i − mean over the valid rows of the group), and 0 in tied groups. It then adds no common push,
+    and a group whose answers are all equally good does not move.
 
-    >>> entropy, group = torch.tensor([0.2, 0.4]), torch.tensor([0, 0])
-    >>> ok, apart = torch.tensor([True, True]), torch.tensor([1.0, -1.0])
-    >>> entropy_penalty(entropy, apart, group, ok, coefficient=0.1, center=False)
+    >>> entropy, sign, group = torch.tensor([0.2, 0.4]), torch.tensor([1.0, -1.0]), torch.tensor([0, 0])
+    >>> valid = torch.tensor([True, True])
+    >>> entropy_penalty(entropy, sign, group, valid, coefficient=0.1, center=False)
     tensor([0.0200, 0.0400])
-    >>> entropy_penalty(entropy, apart, group, ok, coefficient=0.1, center=True)
+    >>> entropy_penalty(entropy, sign, group, valid, coefficient=0.1, center=True)
     tensor([-0.0100,  0.0100])
     """
     if coefficient == 0.0:
         return torch.zeros_like(entropy)
     if not center:
         return coefficient * entropy
-    counted = valid.to(entropy.dtype)
     measured = torch.where(valid, entropy, torch.zeros_like(entropy))
-    mean = group_sum(measured, group_ids) / group_sum(counted, group_ids).clamp(min=1)
-    return torch.where(
-        is_tied(advantages, group_ids, valid), torch.zeros_like(entropy), coefficient * (entropy - mean)
-    )
-
-
-def is_tied(advantages: RowFloats, group_ids: RowInts, valid: RowBools) -> RowBools:
-    """True on every row of a group in which no completion is better or worse than another.
-
-    >>> is_tied(torch.tensor([0.0, 0.0, 1.0, -1.0]), torch.tensor([0, 0, 1, 1]), torch.ones(4, dtype=torch.bool))
-    tensor([ True,  True, False, False])
-    """
-    return group_sum(advantage_sign(advantages, valid).abs(), group_ids) == 0
+    mean = group_sum(measured, group_ids) / group_sum(valid.to(entropy.dtype), group_ids).clamp(min=1)
+    return torch.where(is_tied(sign, group_ids), torch.zeros_like(entropy), coefficient * (entropy - mean))

@@ -2,7 +2,7 @@
 
     Ã_it = δ_i (A_i − γ⟨H⟩_i) λ_it
 
-A host (TRL, verl, your own loop) brings token ids, masks, group membership, advantages and token entropies, and feeds
+A host (TRL, verl, your own loop) brings token ids, masks, group membership, advantages and token entropies. It passes
 Ã to the loss of GRPO: mean over the tokens of a completion, then mean over completions. Source: arXiv:2508.03772.
 """
 
@@ -12,42 +12,25 @@ import torch
 
 from gtpo.core.config import ShapingConfig
 from gtpo.core.conflicts import conflict_runs
-from gtpo.core.entropy import completion_entropy, entropy_filter, entropy_penalty, is_tied
-from gtpo.core.groups import group_sum, num_copies
-from gtpo.core.types import (
-    RowBools,
-    RowFloats,
-    RowInts,
-    TokenBools,
-    TokenFloats,
-    TokenIds,
-    TokenMask,
-    require_shapes,
-)
+from gtpo.core.entropy import completion_entropy, entropy_filter, entropy_penalty
+from gtpo.core.groups import advantage_sign
+from gtpo.core.types import RowBools, RowFloats, RowInts, TokenBools, TokenFloats, TokenIds, TokenMask, require_shapes
 from gtpo.errors import DataError
 
 
 @dataclasses.dataclass(frozen=True)
 class ShapedAdvantages:
-    """What came out, and what is needed to say why."""
+    """The advantages per token, and the quantities that explain them."""
 
-    advantages: TokenFloats  # Ã, 0 wherever nothing is trained
-    token_weight: TokenFloats  # λ, 0 wherever nothing is trained
+    advantages: TokenFloats  # Ã; 0 on tokens that are not trained
+    token_weight: TokenFloats  # λ; 0 on tokens that are not trained
     prefix_mask: TokenBools  # conflicts counted from the first token
     suffix_mask: TokenBools  # conflicts counted from the last token backwards
     kept: RowBools  # δ; an invalid row is not kept
     entropy: RowFloats  # ⟨H⟩
     push: RowFloats  # A − γ⟨H⟩, before δ and λ; 0 on invalid rows
-    trained: TokenBools  # which tokens the loss is taken over, |o_i| of them
-    valid: RowBools  # which rows count at all
-    tied: RowBools  # the row's group has no better and no worse completion
-    group_size: RowFloats  # valid rows in the row's group
-    num_copies: RowFloats  # valid rows in the row's group that say the same
-
-    def rows(self, index: slice) -> "ShapedAdvantages":
-        """The same for some of the rows: a process keeps its own part of a group that it shares with others."""
-        parts = {field.name: getattr(self, field.name)[index] for field in dataclasses.fields(self)}
-        return ShapedAdvantages(**parts)
+    trained: TokenBools  # the |o_i| tokens that the loss is taken over
+    valid: RowBools  # the rows that count at all
 
 
 def shape_advantages(
@@ -64,67 +47,50 @@ def shape_advantages(
 ) -> ShapedAdvantages:
     """Ã_it = δ_i (A_i − γ⟨H⟩_i) λ_it, for all groups at once.
 
-    `advantages` is A_i = R_i − mean of the group's R, not divided by a standard deviation. `completion_mask` says what
-    belongs to a completion and aligns it; `loss_mask` (default: the same) which of its tokens are trained. Tool output
-    keeps its place in the alignment and gets no weight. Rows that are not `valid` (default: all are) do not move and
-    take no part in any mean. Groups may be ragged and their rows in any order. λ is one number per token: a token that
-    is in both runs is one conflict.
+    `advantages` is A_i = R_i − mean of the group's R, not divided by a standard deviation. `completion_mask` marks the
+    tokens of a completion and aligns completions; `loss_mask` (default: the same) marks the trained ones among them.
+    Tool output keeps its place in the alignment and gets no weight. Rows that are not `valid` (default: all are) stay
+    unchanged and take no part in any mean. Groups may differ in size, and their rows may come in any order.
 
-    Two completions that share their first token; the bad one is not pushed there, the good one twice as hard:
+    Two completions share their first token. The bad one is not pushed there, the good one is pushed twice as hard:
 
     >>> ids = torch.tensor([[5, 6, 7], [5, 8, 4]])
     >>> ones = torch.ones(2, 3, dtype=torch.int64)
     >>> shaped = shape_advantages(ids, ones, torch.tensor([1.0, -1.0]), torch.full((2, 3), 0.5), torch.tensor([0, 0]),
     ...                           initial_entropy=0.5)
-    >>> shaped.token_weight
-    tensor([[2., 1., 1.],
-            [0., 1., 1.]])
     >>> shaped.advantages
     tensor([[ 1.9000,  0.9500,  0.9500],
             [-0.0000, -1.0500, -1.0500]])
     """
     loss_mask = completion_mask if loss_mask is None else loss_mask
     valid = torch.ones_like(group_ids, dtype=torch.bool) if valid is None else valid
-    require_shapes(
-        {"completion_ids": completion_ids, "completion_mask": completion_mask, "loss_mask": loss_mask,
-         "token_entropy": token_entropy},
-        {"advantages": advantages, "group_ids": group_ids, "valid": valid},
-    )  # fmt: skip
+    per_token = {"completion_ids": completion_ids, "completion_mask": completion_mask, "loss_mask": loss_mask}
+    per_row = {"advantages": advantages, "group_ids": group_ids, "valid": valid}
+    require_shapes({**per_token, "token_entropy": token_entropy}, per_row)
     if not advantages.is_floating_point():
-        raise DataError(f"advantages must be floating point, got {advantages.dtype}: the penalty would be cut off.")
+        raise DataError(f"advantages must be floating point, got {advantages.dtype}: the penalty is a fraction.")
     trained = completion_mask.bool() & loss_mask.bool()
     zero = torch.zeros_like(advantages)
     advantages = torch.where(valid, advantages.detach(), zero)
+    sign = advantage_sign(advantages)
 
     entropy = completion_entropy(token_entropy, trained)
     prefix, suffix = conflict_runs(
-        completion_ids, completion_mask, advantages, group_ids,
-        edges=config.conflict_edges, match=config.conflict_match, valid=valid,
-    )  # fmt: skip
+        completion_ids, completion_mask, sign, group_ids, edges=config.conflict_edges, match=config.conflict_match
+    )
     kept = valid & entropy_filter(
-        entropy, advantages,
-        initial_entropy=initial_entropy, threshold=config.entropy_threshold, mode=config.entropy_filter,
-    )  # fmt: skip
+        entropy,
+        advantages,
+        initial_entropy=initial_entropy,
+        threshold=config.entropy_threshold,
+        mode=config.entropy_filter,
+    )
     penalty = entropy_penalty(
-        entropy, advantages, group_ids, valid,
-        coefficient=config.entropy_penalty, center=config.entropy_penalty_center,
-    )  # fmt: skip
+        entropy, sign, group_ids, valid, coefficient=config.entropy_penalty, center=config.entropy_penalty_center
+    )
 
     push = torch.where(valid, advantages - penalty.to(advantages.dtype), zero)  # A − γ⟨H⟩
-    conflict_weight = torch.where(advantages > 0, config.conflict_positive_weight, config.conflict_negative_weight)
+    conflict_weight = torch.where(sign > 0, config.conflict_positive_weight, config.conflict_negative_weight)
     token_weight = torch.where(prefix | suffix, conflict_weight.unsqueeze(1), 1.0).to(push.dtype) * trained  # λ
     shaped = torch.where(kept, push, zero).unsqueeze(1) * token_weight  # δ (A − γ⟨H⟩) λ
-    return ShapedAdvantages(
-        advantages=shaped,
-        token_weight=token_weight,
-        prefix_mask=prefix,
-        suffix_mask=suffix,
-        kept=kept,
-        entropy=entropy,
-        push=push,
-        trained=trained,
-        valid=valid,
-        tied=is_tied(advantages, group_ids, valid),
-        group_size=group_sum(valid.to(advantages.dtype), group_ids),
-        num_copies=num_copies(completion_ids, completion_mask, group_ids, valid),
-    )
+    return ShapedAdvantages(shaped, token_weight, prefix, suffix, kept, entropy, push, trained, valid)

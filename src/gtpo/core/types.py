@@ -1,13 +1,13 @@
-"""Axes and shapes, said once.
+"""Axes and shapes.
 
 B  rows of a batch, one completion each, groups in any order
 G  completions of one prompt (a group); groups may differ in size
 T  tokens of a completion, padded on the right
 V  vocabulary
 P  pairs of completions of opposite sign
-D  directions in which completions are read, forwards and backwards
+D  directions in which completions are compared, forwards and backwards
 N  processes
-K  totals that metrics are made of
+K  totals that metrics are computed from
 
 Masks may be boolean or integers 0 and 1, ids any integer type.
 """
@@ -29,7 +29,7 @@ RowBools = Bool[Tensor, " B"]
 
 
 def require_shapes(per_token: Mapping[str, Tensor], per_row: Mapping[str, Tensor]) -> None:
-    """Raise DataError unless all of these agree on B and T."""
+    """Raise DataError unless all these tensors agree on B and T."""
     shapes = {tuple(tensor.shape) for tensor in per_token.values()}
     rows = {tuple(tensor.shape) for tensor in per_row.values()}
     if len(shapes) != 1 or not all(len(shape) == 2 and rows == {shape[:1]} for shape in shapes):

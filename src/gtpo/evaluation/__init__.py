@@ -1,4 +1,4 @@
-"""Evaluation: sample, keep every sample, grade, and say how sure the numbers are."""
+"""Evaluation: sample, keep every sample, grade, and report metrics with confidence intervals."""
 
 from gtpo.evaluation.estimators import maj_at_k, pass_at_k
 

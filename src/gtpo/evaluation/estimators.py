@@ -1,7 +1,7 @@
-"""pass@k and maj@k from n ≥ k samples of one problem, both exact: averages over every subset of k samples.
+"""pass@k and maj@k from n ≥ k samples of one problem, both exact: averages over all subsets of k samples.
 
-Neither is a simulation. Counts stay Python integers up to the one division at the end, so that the value is the
-correctly rounded one for any n, and there is no seed to choose.
+Nothing is simulated, so there is no seed. Counts are Python integers up to a single division at the end, and the
+result is correctly rounded for any n.
 """
 
 import math
@@ -13,11 +13,11 @@ from gtpo.errors import DataError, require
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
-    """The chance that at least one of k samples, drawn from n of which c are right, is right.
+    """The probability that at least one of k samples is correct, drawn from n samples of which c are correct.
 
         pass@k = 1 − C(n − c, k) / C(n, k)
 
-    It is the unbiased estimate of 1 − (1 − p)^k, which 1 − (1 − c/n)^k is not.
+    This is an unbiased estimate of 1 − (1 − p)^k; 1 − (1 − c/n)^k is biased.
 
     Source: Chen et al., arXiv:2107.03374, section 2.1.
 
@@ -31,34 +31,34 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
 
 def maj_at_k(answers: Sequence[str | None], is_correct: Sequence[bool], k: int) -> float:
-    """The chance that the majority answer of k samples, drawn from n, is right.
+    """The probability that the majority answer of k samples, drawn from n, is correct.
 
-    The average over all C(n, k) subsets, each read in the order of sampling. The answer with the most votes wins, the
-    one seen first among equals; `is_correct` at the first sample of the winner says whether it is right. None is a
-    sample without an answer: it takes a place among the k and has no vote, and a subset without votes is wrong.
-    Answers are compared as strings: merge those that mean the same before.
+    This is the average over all C(n, k) subsets, each in the order of sampling. The answer with the most votes wins;
+    a tie goes to the answer that occurs first. The winner is correct if `is_correct` is True at its first sample. None
+    is a sample without an answer: it counts as one of the k but has no vote. A subset without votes is wrong. Answers
+    are compared as strings, so merge those that mean the same first.
 
     >>> maj_at_k(["7", "7", "8"], [True, True, False], 3)
     1.0
-    >>> maj_at_k(["8", "7", "7"], [False, True, True], 2)  # {8, 7} twice, won by 8, and {7, 7}
+    >>> maj_at_k(["8", "7", "7"], [False, True, True], 2)  # 8 wins {8, 7} twice, 7 wins {7, 7}
     0.3333333333333333
     """
     return maj_at_ks(answers, is_correct, [k])[0]
 
 
 def maj_at_ks(answers: Sequence[str | None], is_correct: Sequence[bool], ks: Sequence[int]) -> list[float]:
-    """`maj_at_k` for several k at the price of one.
+    """`maj_at_k` for several k at the cost of one.
 
-    The subsets that a right answer wins are counted by a generating function whose coefficient of x^k belongs to k.
-    Let the winner's first sample be at p and its votes be m. Of its later samples it has m − 1. Another answer i, with
-    n_i samples of which a_i come after p, has fewer than m votes, or m of those after p:
+    A generating function counts the subsets that a correct answer wins; the coefficient of x^k is the count for k.
+    Let the winner's first sample be at p and let it have m votes, m − 1 of them from its a_p later samples. Any other
+    answer i, with n_i samples of which a_i come after p, has fewer than m votes, or exactly m, all of them after p:
 
         W(x) = Σ_p Σ_m C(a_p, m−1) x^m · Π_i [ Σ_{t<m} C(n_i, t) x^t + C(a_i, m) x^m ] · (1 + x)^(without answer)
 
-    Polynomials are packed into one integer each, x = 2^(n+1): no coefficient exceeds 2^n, so none runs over.
+    Each polynomial is packed into one integer with x = 2^(n+1). No coefficient exceeds 2^n, so none overflows.
     """
     if len(answers) != len(is_correct):
-        raise DataError(f"Each answer needs its is_correct, got {len(answers)} answers and {len(is_correct)}.")
+        raise DataError(f"answers and is_correct differ in length: {len(answers)} and {len(is_correct)}.")
     for k in ks:
         _require_k(len(answers), k)
     shift = len(answers) + 1
@@ -68,7 +68,7 @@ def maj_at_ks(answers: Sequence[str | None], is_correct: Sequence[bool], ks: Seq
 
 
 def _winning_subsets(answers: Sequence[str | None], is_correct: Sequence[bool], shift: int) -> int:
-    """W(x) above, at x = 2^shift."""
+    """W(x) of `maj_at_ks` at x = 2^shift."""
     size = Counter(answer for answer in answers if answer is not None)
     later = Counter(size)
     fewer = {answer: _partial_binomials(count, shift) for answer, count in size.items()}
@@ -82,7 +82,9 @@ def _winning_subsets(answers: Sequence[str | None], is_correct: Sequence[bool], 
         for votes in range(1, later[answer] + 2):
             rivals = [other for other, count in size.items() if other != answer and count >= votes]
             num_free = len(answers) - size[answer] - sum(size[other] for other in rivals)
-            ways = (1 + (1 << shift)) ** num_free  # no vote of theirs can matter: any subset of them goes
+            ways = (
+                1 + (1 << shift)
+            ) ** num_free  # samples that cannot outvote the winner, so any subset of them counts
             for other in rivals:
                 ways *= fewer[other][votes] + (math.comb(later[other], votes) << votes * shift)
             wins += math.comb(later[answer], votes - 1) * ways << votes * shift

@@ -1,4 +1,4 @@
-"""An evaluation: models × problem sets, each pair with a file of samples of its own, and what can be said of them."""
+"""An evaluation: models × problem sets, each pair with its own sample file, and the metrics of these files."""
 
 import dataclasses
 import gc
@@ -7,40 +7,36 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gtpo
 from gtpo.errors import ConfigError, require
-from gtpo.evaluation.grading import Progress
+from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.metrics import Difference, Measurement, compare, measure, require_distinct
 from gtpo.evaluation.samples import (
     FORMAT,
     Sample,
+    SampleHeader,
+    SettingsHeader,
     append_samples,
     only_writer,
     read_samples,
     start_or_resume,
     writable_folder,
 )
-from gtpo.evaluation.sampling import (
-    GPU_MEMORY,
-    Engine,
-    SamplingSettings,
-    encode_prompt,
-    load_engine,
-    require_model,
-    row_seed,
-)
+from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, require_model, row_seed
+from gtpo.evaluation.votes import Progress
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
 from gtpo.problems.loading import is_file_name
+from gtpo.problems.problem import encode_prompt
 
 BATCH_SIZES = {"transformers": 64, "vllm": 1024}
-"""Samples made at once unless told: vLLM batches by itself and wants much to choose from."""
+"""Samples per call by default. vLLM schedules its own batches and needs many requests at once."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What was measured, in the order of models and problem sets, and the differences to the first model."""
+    """The measurements, in the order of models and problem sets, and the differences from the first model."""
 
     measurements: list[Measurement]
     differences: list[Difference]
@@ -54,26 +50,26 @@ class Evaluation:
         return list(dict.fromkeys(measured.problems for measured in self.measurements))
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON document: rates are fractions, entropies nats, and how it was sampled stands beside the numbers."""
-        results: list[dict[str, Any]] = [
-            {
-                "model": measured.model,
-                "problems": measured.header["problems"],
-                "num_problems": measured.num_problems,
-                "settings": measured.header["settings"],
-                "engine": measured.header["engine"],
-                "metrics": {name: dataclasses.asdict(found) for name, found in measured.estimates.items()},
-            }
-            for measured in self.measurements
-        ]
-        for result in results:
-            result["metrics"].setdefault("mean_entropy", None)  # vLLM does not give it
+        """A JSON document: rates are fractions, entropies are in nats, and the sampling settings are included."""
+        results: list[dict[str, Any]] = []
+        for measured in self.measurements:
+            metrics = {name: dataclasses.asdict(estimate) for name, estimate in measured.estimates.items()}
+            results.append(
+                {
+                    "model": measured.model,
+                    "problems": measured.header["problems"],
+                    "num_problems": measured.num_problems,
+                    "settings": measured.header["settings"],
+                    "engine": measured.header["engine"],
+                    "metrics": {**metrics, "mean_entropy": metrics.get("mean_entropy")},  # vLLM returns no entropy
+                }
+            )
         differences = [dataclasses.asdict(difference) for difference in self.differences]
         return {"gtpo": gtpo.__version__, "level": 0.95, "results": results, "differences": differences}
 
 
 def no_progress(what: str, done: int, total: int) -> None:
-    """Show nothing."""
+    """Report nothing."""
 
 
 def evaluate(
@@ -91,10 +87,10 @@ def evaluate(
     gpu_memory: float = GPU_MEMORY,
     progress: Progress = no_progress,
 ) -> Evaluation:
-    """Sample each model on each problem set into `out`, going on where an earlier call stopped, and measure.
+    """Sample each model on each problem set into `out`, resuming where an earlier call stopped, and measure.
 
-    The files are `out/<model>/<problem set>.jsonl`; `from_files` measures them again without a model. `columns` maps
-    our column names to those of the problem sets that are files.
+    The sample files are `out/<model>/<problem set>.jsonl`; `from_files` measures them again without a model. `columns`
+    maps our column names to those of the problem sets that are files.
     """
     batch_size = BATCH_SIZES.get(engine, 1) if batch_size is None else batch_size
     models = [_model_name(model) for model in models]
@@ -110,32 +106,29 @@ def evaluate(
     for model in models:
         require_model(model)
     if columns and not any(map(is_file_name, problem_sets)):
-        raise ConfigError(
-            "columns name those of a .jsonl or .parquet file, and no problem set is one: leave them out."
-        )
-    asked = {
-        problem_set_name(name): load_problems(
-            name, data_dir=data_dir, limit=limit, columns=columns if is_file_name(name) else None
-        )
-        for name in problem_sets
-    }
+        raise ConfigError("columns only apply to .jsonl and .parquet files, and no problem set is one. Omit them.")
+    problems_by_name: dict[str, list[Problem]] = {}
+    for name in problem_sets:
+        file_columns = columns if is_file_name(name) else None
+        problems = load_problems(name, data_dir=data_dir, limit=limit, columns=file_columns)
+        problems_by_name[problem_set_name(name)] = problems
     writable_folder(out)
     paths: list[Path] = []
     for model in models:
         loaded = load_engine(engine, model, gpu_memory=gpu_memory)
-        for name, problems in asked.items():
+        for name, problems in problems_by_name.items():
             path = out / _slug(model) / f"{_slug(name)}.jsonl"
             sample_problems(loaded, model, name, problems, settings, path, batch_size=batch_size, progress=progress)
             paths.append(path)
         del loaded
-        gc.collect()  # vLLM gives the card back when nothing refers to it any more
+        gc.collect()  # vLLM releases the GPU when nothing refers to the engine
     return from_files(paths, ks=ks, progress=progress)
 
 
 def from_files(
     paths: Sequence[Path], *, ks: Sequence[int] | None = None, progress: Progress = no_progress
 ) -> Evaluation:
-    """Measure files of samples: metrics, intervals and differences without sampling anything."""
+    """Measure sample files: metrics, intervals and differences, without a model."""
     files = [read_samples(path) for path in paths]
     require_distinct(files)
     measurements = [measure(file, ks, progress) for file in files]
@@ -153,50 +146,42 @@ def sample_problems(
     batch_size: int,
     progress: Progress,
 ) -> None:
-    """Append to `path` every sample that it does not have yet, batch by batch."""
+    """Append every missing sample to `path`, batch by batch."""
     if not problems:
-        raise ConfigError(
-            f"The problem set {name!r} is empty. Look into its file, or raise the limit on its problems."
-        )
-    system_prompt = settings.system_prompt or ""
-    prompts = [
-        encode_prompt(engine.tokenizer, to_messages(problem, system_prompt=system_prompt)) for problem in problems
-    ]
+        raise ConfigError(f"The problem set {name!r} is empty. Check its file, or raise the limit on its problems.")
+    prompts = [encode_prompt(engine.tokenizer, to_messages(problem, settings.system_prompt)) for problem in problems]
     settings = settings.fitted(max(map(len, prompts)), engine.context_length)
-    header = {
+    header: SampleHeader = {
         "gtpo_samples": FORMAT,
         "model": model,
         "engine": engine.description,
         "problems": {"name": name, "count": len(problems), "sha256": _digest(problems)},
-        "settings": dataclasses.asdict(settings),
+        "settings": cast("SettingsHeader", dataclasses.asdict(settings)),
     }
     total = len(problems) * settings.num_samples
-    what = f"{model} on {name}"
+    task = f"{model} on {name}"
     with only_writer(path):
         num_done = start_or_resume(path, header, batch_size, lambda count: _digest(problems[:count]))
         for start in range(num_done, total, batch_size):
-            progress(what, start, total)
+            progress(task, start, total)
             rows = [divmod(row, settings.num_samples) for row in range(start, min(start + batch_size, total))]
-            completions = engine.sample(
-                [prompts[problem] for problem, _ in rows], [row_seed(settings.seed, *row) for row in rows], settings
-            )
-            append_samples(
-                path,
-                [
-                    Sample(*row, gold=problems[row[0]].answer, **dataclasses.asdict(completion))
-                    for row, completion in zip(rows, completions, strict=True)
-                ],
-            )
-        progress(what, total, total)
+            batch = [prompts[problem] for problem, _ in rows]
+            seeds = [row_seed(settings.seed, problem, sample) for problem, sample in rows]
+            texts = engine.sample(batch, seeds, settings)
+            samples: list[Sample] = []
+            for (problem, sample), text in zip(rows, texts, strict=True):
+                samples.append(Sample(problem, sample, problems[problem].answer, **dataclasses.asdict(text)))
+            append_samples(path, samples)
+        progress(task, total, total)
 
 
 def problem_set_name(name: str) -> str:
-    """What a problem set is called in tables and files: its name, or that of its file."""
+    """The name of a problem set in tables and files: a file counts by its stem."""
     return Path(name).stem if is_file_name(name) else name
 
 
 def _model_name(model: str) -> str:
-    """What a model is called in tables and files: as it was given, but "lab" for the folder of the shipped one."""
+    """The name of a model in tables and files: as given, but "lab" for the folder of the shipped model."""
     if Path(model).is_dir():
         from gtpo.lab.model import lab_model_dir
 
@@ -208,15 +193,16 @@ def _model_name(model: str) -> str:
 def _require_distinct_names(what: str, names: Sequence[str]) -> None:
     for name in names:
         if list(names).count(name) > 1:
-            raise ConfigError(f"Two of the {what}s would both be called {name!r}. Leave one out, or rename it.")
+            raise ConfigError(f"Two of the {what}s have the same name {name!r}. Omit or rename one of them.")
 
 
 def _slug(name: str) -> str:
-    """A name as one folder: `org/model-7B` becomes `org--model-7B`."""
+    """A name as a single folder name: `org/model-7B` becomes `org--model-7B`."""
     parts = [re.sub(r"[^\w.+=-]", "-", part) for part in name.split("/")]
     return "--".join(part for part in parts if part.strip(".")) or "model"
 
 
 def _digest(problems: Sequence[Problem]) -> str:
+    """Identifies the questions and their gold answers."""
     content = json.dumps([[problem.question, problem.answer] for problem in problems])
     return hashlib.sha256(content.encode()).hexdigest()[:16]

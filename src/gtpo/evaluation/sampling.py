@@ -1,7 +1,7 @@
-"""What is asked of a model, and the one small interface behind which transformers or vLLM answers.
+"""The sampling settings, and the interface of the engines that sample.
 
-A sample is determined by the seed, its problem and its number: an interruption before it plays no part, and the batch
-it was made in only as far as batches of another shape round differently.
+A sample is determined by the seed, its problem and its number. Interruptions do not change it. The batch that it is
+made in changes it only through rounding, which depends on the shape of a batch.
 """
 
 import dataclasses
@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from gtpo.errors import ConfigError, require, require_choice
-from gtpo.problems.problem import encode_prompt as encode_prompt
+from gtpo.errors import ConfigError, require
 
 ENGINES = ("transformers", "vllm")
 GPU_MEMORY = 0.9
@@ -21,10 +20,10 @@ MAX_NEW_TOKENS = 1500
 
 @dataclasses.dataclass(frozen=True)
 class SamplingSettings:
-    """Everything that shapes a completion beside model and prompt; written into every file of samples.
+    """Everything that determines a completion, apart from the model and the prompt. Recorded in every sample file.
 
-    `temperature=None` chooses: 0, which is greedy, for one sample, else 0.9. `max_new_tokens=None` is 1,500, or as
-    many as the model's context leaves after the longest prompt.
+    `temperature=None` means 0 (greedy) for one sample and 0.9 for several. `max_new_tokens=None` means 1,500, or what
+    the longest prompt leaves of the model's context.
     """
 
     num_samples: int = 16
@@ -38,18 +37,14 @@ class SamplingSettings:
         require(self.num_samples >= 1, "samples", self.num_samples, "at least 1")
         require(self.temperature is None or self.temperature >= 0, "temperature", self.temperature, "at least 0")
         require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
-        require(
-            self.max_new_tokens is None or self.max_new_tokens >= 1,
-            "max_new_tokens",
-            self.max_new_tokens,
-            "at least 1",
-        )
+        has_room = self.max_new_tokens is None or self.max_new_tokens >= 1
+        require(has_room, "max_new_tokens", self.max_new_tokens, "at least 1")
         if self.temperature is None:
             object.__setattr__(self, "temperature", 0.0 if self.num_samples == 1 else SAMPLING_TEMPERATURE)
         if self.is_greedy and self.num_samples > 1:
             raise ConfigError(
                 f"At temperature 0 all {self.num_samples} samples of a problem are the same. "
-                "Ask for one sample, or for a temperature above 0."
+                "Use one sample, or a temperature above 0."
             )
 
     @property
@@ -57,71 +52,54 @@ class SamplingSettings:
         return self.temperature == 0
 
     def fitted(self, longest_prompt: int, context_length: int | None) -> "SamplingSettings":
-        """The same settings with a number of new tokens that fits the model's context."""
+        """These settings with a `max_new_tokens` that fits the model's context."""
         if context_length is None:
             return dataclasses.replace(self, max_new_tokens=self.max_new_tokens or MAX_NEW_TOKENS)
         room = context_length - longest_prompt
-        if room < (self.max_new_tokens or 1):
+        if room < 1:
             raise ConfigError(
                 f"The longest prompt has {longest_prompt} tokens and the model's context {context_length}: there is "
-                f"room for {max(room, 0)} new tokens, not for {self.max_new_tokens or 1}. "
-                + (f"Set --max-new-tokens to at most {room}." if room >= 1 else "Leave such problems out.")
+                "no room for new tokens. Remove such problems from the set."
+            )
+        if self.max_new_tokens is not None and self.max_new_tokens > room:
+            raise ConfigError(
+                f"The longest prompt has {longest_prompt} tokens and the model's context {context_length}: there is "
+                f"room for {room} new tokens, not for {self.max_new_tokens}. Set --max-new-tokens to at most {room}."
             )
         return dataclasses.replace(self, max_new_tokens=self.max_new_tokens or min(MAX_NEW_TOKENS, room))
 
 
 @dataclasses.dataclass(frozen=True)
-class Completion:
-    """One answer of a model: its text, and what can be known about it only while it is being made."""
+class SampledText:
+    """One sampled completion: its text, and what is known about it only while it is sampled."""
 
     text: str
     num_tokens: int
-    """With the token that ends it."""
+    """Includes the token that ends it."""
     truncated: bool
     entropy: float | None
-    """Mean over its tokens of the full-vocabulary entropy at the sampling temperature (1 if greedy); None: unknown."""
+    """Mean full-vocabulary entropy of its tokens at the sampling temperature (1 if greedy); None if unknown."""
 
 
 class Engine(Protocol):
-    """A loaded model that answers batches of prompts."""
+    """A loaded model that samples completions for batches of prompts."""
 
     tokenizer: Any
     context_length: int | None
-    """The most tokens that a prompt and its completion may have together; None: unknown."""
+    """The maximum number of tokens of a prompt and its completion together; None if unknown."""
     description: dict[str, str]
-    """What identifies the weights and how they run; part of the header of the samples."""
+    """Identifies the weights and how they run; part of the header of a sample file."""
 
     def sample(
         self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
-    ) -> list[Completion]: ...
-
-
-def load_engine(name: str, model: str, *, gpu_memory: float = GPU_MEMORY) -> Engine:
-    """Load `model`, a hub id, a folder (of a model or of a run) or the word "lab", into the engine called `name`.
-
-    `gpu_memory` is the share of the card that vLLM takes for itself; the other engine takes what it needs.
-    """
-    require_choice("engine", name, ENGINES)
-    require(0 < gpu_memory <= 1, "gpu_memory", gpu_memory, "above 0 and at most 1")
-    if model == "lab":
-        from gtpo.lab.model import lab_model_dir
-
-        model = str(lab_model_dir())
-    model = _model_of_run(model)
-    if name == "vllm":
-        from gtpo.evaluation.engines.vllm import VLLMEngine
-
-        return VLLMEngine(model, gpu_memory_utilization=gpu_memory)
-    from gtpo.evaluation.engines.transformers import TransformersEngine
-
-    return TransformersEngine(model)
+    ) -> list[SampledText]: ...
 
 
 def require_model(name: str) -> None:
     """Refuse what is plainly no model, before anything is sampled with the others; a hub id is not looked up."""
     if name == "lab":
         return
-    folder = Path(_model_of_run(name))
+    folder = Path(model_of_run(name))
     if is_missing_folder(name):
         raise ConfigError(f"Model {name!r} cannot be loaded: there is no such folder.")
     if folder.is_dir() and not _has_model(folder):
@@ -136,7 +114,7 @@ def is_missing_folder(model: str) -> bool:
     return (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).exists()
 
 
-def _model_of_run(folder: str) -> str:
+def model_of_run(folder: str) -> str:
     """The folder model/ of a run's folder, which has no model of its own; any other name as it is."""
     inner = Path(folder) / "model"
     return str(inner) if folder and inner.is_dir() and not _has_model(Path(folder)) else folder
@@ -147,6 +125,6 @@ def _has_model(folder: Path) -> bool:
 
 
 def row_seed(seed: int, problem: int, sample: int) -> int:
-    """A seed of its own for every sample, unrelated to those of its neighbours."""
+    """A separate seed for every sample, unrelated to the seeds of its neighbours."""
     digest = hashlib.sha256(f"{seed}/{problem}/{sample}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

@@ -1,1 +1,1 @@
-"""Is a run working? A verdict as a pure function of the metrics that it logs."""
+"""Whether a run is healthy: a verdict as a pure function of the metrics that it logs."""

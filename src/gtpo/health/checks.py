@@ -1,27 +1,25 @@
-"""The checks behind a verdict on a run: one function a kind of trouble, its thresholds beside it.
+"""The checks behind a verdict: one function per kind of trouble, with its thresholds.
 
-Each takes the state of a run (`gtpo.health.verdict.Health`) and yields a finding or nothing. docs/health.md has the
-table of thresholds and the traces that set them. Values are means over five logged rows, so that no check speaks
-before the fifth, except that a gradient or a reward that is not a number speaks at once.
+Each check takes the state of a run and yields findings. docs/health.md has the table of thresholds and the traces that
+set them. Values are means over five logged rows, so a check finds nothing before the fifth row. A gradient or a reward
+that is not a number is found at once.
 """
 
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gtpo.files import is_number
-
-if TYPE_CHECKING:
-    from gtpo.health.verdict import Health
+from gtpo.health.state import State
+from gtpo.logged import LN2
 
 Level = Literal[0, 1, 2]
-LN2 = math.log(2)
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One kind of trouble: how grave it is (1 warning, 2 collapsing), the reason, and what to try."""
+    """One kind of trouble: its level (1 warning, 2 collapsing), the reason, and what to try."""
 
     kind: str
     level: Level
@@ -30,27 +28,27 @@ class Finding:
 
 
 Findings = Iterator[Finding]
-_SMALLER_STEPS = "Halve the learning rate and go on from the last healthy checkpoint"
+_SMALLER_STEPS = "Halve the learning rate and continue from the last healthy checkpoint"
 
 
-def not_finite(run: "Health") -> Findings:
-    """A loss or gradient that is not a number ruins the weights in the same step."""
-    broken = [name for name in ("loss", "grad_norm") if name in run.row and not is_number(run.row[name])]
+def not_finite(state: State) -> Findings:
+    """A loss or gradient that is not a number destroys the weights in the same step."""
+    broken = [name for name in ("loss", "grad_norm") if name in state.row and not is_number(state.row[name])]
     if broken:
         reason = f"{' and '.join(broken)} {'is' if len(broken) == 1 else 'are'} not a finite number"
         yield Finding("not_finite", 2, reason, f"{_SMALLER_STEPS}; in fp16, use bf16 or fp32")
 
 
-def nothing_scored(run: "Health") -> Findings:
-    """A step of which no completion has a score teaches nothing, and everything else looks calm."""
-    if not _is_scored(run):
-        remedy = "Look at the reward: it returned None for all of them"
+def nothing_scored(state: State) -> Findings:
+    """If no completion of a step has a score, nothing is learned, and all other metrics look normal."""
+    if not _is_scored(state):
+        remedy = "Check the reward function: it returned None for all of them"
         yield Finding("nothing_scored", 1, "no completion of the last logged step has a score", remedy)
 
 
-def gradient_exploding(run: "Health") -> Findings:
-    """Gradients many times the usual ones; clipping hides it from the weights for a while, not from this."""
-    recent, usual = run["grad_norm"].recent, run["grad_norm"].usual
+def gradient_exploding(state: State) -> Findings:
+    """Gradients are many times their usual size. Clipping protects the weights only for a while."""
+    recent, usual = state["grad_norm"].recent, state["grad_norm"].usual
     if recent is None or not usual:
         return
     level = _level(recent / usual, 10, 100)
@@ -59,12 +57,12 @@ def gradient_exploding(run: "Health") -> Findings:
         yield Finding("gradient_exploding", level, reason, f"{_SMALLER_STEPS}, or lower max_grad_norm")
 
 
-def entropy_rising(run: "Health") -> Findings:
-    """Entropy through the threshold: the collapse that GTPO's filter is made against."""
-    first, recent = run["completion_entropy"].first, run["completion_entropy"].recent
+def entropy_rising(state: State) -> Findings:
+    """Entropy rises through the threshold: the collapse that GTPO's filter is meant to prevent."""
+    first, recent = state["completion_entropy"].first, state["completion_entropy"].recent
     if first is None or recent is None:
         return
-    threshold = LN2 if run.entropy_threshold is None else run.entropy_threshold
+    threshold = LN2 if state.entropy_threshold is None else state.entropy_threshold
     limits = (threshold, 1.5 * threshold) if first <= threshold else (1.5 * first, 2 * first)
     level = _level(recent, *limits)
     if level == 0 and first <= threshold:
@@ -75,89 +73,89 @@ def entropy_rising(run: "Health") -> Findings:
         yield Finding("entropy_rising", level, reason, remedy)
 
 
-def entropy_vanishing(run: "Health") -> Findings:
-    """Nothing is left to explore. A solved task looks like this too, so that it is a warning."""
-    first, recent = run["completion_entropy"].first, run["completion_entropy"].recent
+def entropy_vanishing(state: State) -> Findings:
+    """Nothing is left to explore. A solved task looks the same, so this is only a warning."""
+    first, recent = state["completion_entropy"].first, state["completion_entropy"].recent
     if first is not None and recent is not None and recent < 0.01 and recent < first / 10:
-        reason = f"entropy sank from {first:.2f} to {recent:.4f} nats: completions of a prompt hardly differ"
-        remedy = "Stop here if the accuracy is what you want; else raise the temperature, or lower entropy_penalty"
+        reason = f"entropy fell from {first:.2f} to {recent:.4f} nats: completions of a prompt hardly differ"
+        remedy = "Stop here if the accuracy is high enough; otherwise raise the temperature, or lower entropy_penalty"
         yield Finding("entropy_vanishing", 1, reason, f"{remedy} and conflict_positive_weight")
 
 
-def format_falling(run: "Health") -> Findings:
-    """The format is the first thing that a policy loses."""
-    yield from _falling(run, "format", (0.1, 0.25), "look at the completions of these steps with gtpo inspect")
+def format_falling(state: State) -> Findings:
+    """The format is the first thing that a collapsing policy loses."""
+    yield from _falling(state, "format", (0.1, 0.25), "look at the completions of these steps with gtpo inspect")
 
 
-def accuracy_falling(run: "Health") -> Findings:
-    """Right answers get lost; with the format kept, no other sign may show it."""
-    half = 0.5 * (run["accuracy"].best or 0.0)
+def accuracy_falling(state: State) -> Findings:
+    """Accuracy falls. If the format stays, no other metric may show it."""
+    half = 0.5 * (state["accuracy"].best or 0.0)
     limits = (0.15, max(0.15, half))
-    yield from _falling(run, "accuracy", limits, "make sure that the reward pays for right answers")
+    yield from _falling(state, "accuracy", limits, "make sure that the reward rewards correct answers")
 
 
-def length_exploding(run: "Health") -> Findings:
-    """Completions grow without getting better, or until they are cut off."""
-    first, recent, cut, accuracy = run["length"].first, run["length"].recent, run["truncated"], run["accuracy"]
+def length_exploding(state: State) -> Findings:
+    """Completions grow without getting better, or until they are truncated."""
+    first, recent, cut, accuracy = state["length"].first, state["length"].recent, state["truncated"], state["accuracy"]
     if first is None or recent is None or recent < 1.3 * first:
         return
-    num_cut = cut.recent or 0.0
-    remedy = "Look for a reward that pays for length; raise max_completion_length, or use loss_type='dr_grpo'"
+    frac_cut = cut.recent or 0.0
+    remedy = "Look for a reward that favours length; raise max_completion_length, or use loss_type='dr_grpo'"
     reason = f"length grew from {first:.0f} to {recent:.0f} tokens"
-    if recent > 1.5 * first and num_cut - (cut.first or 0.0) > 0.2:
-        reason += f" and {100 * num_cut:.0f} % of completions are cut off"
-        yield Finding("length_exploding", 2 if num_cut > 0.5 else 1, reason, remedy)
+    if recent > 1.5 * first and frac_cut - (cut.first or 0.0) > 0.2:
+        reason += f" and {100 * frac_cut:.0f} % of completions are truncated"
+        yield Finding("length_exploding", 2 if frac_cut > 0.5 else 1, reason, remedy)
     elif accuracy.recent is not None and accuracy.recent < (accuracy.first or 0.0):
         yield Finding("length_exploding", 1, f"{reason} and accuracy is lower than at the start", remedy)
 
 
-def length_vanishing(run: "Health") -> Findings:
-    """Completions shrink to almost nothing; with a good format and no gain in accuracy the reward is being gamed."""
-    first, recent = run["length"].first, run["length"].recent
+def length_vanishing(state: State) -> Findings:
+    """Completions shrink. With a good format and no gain in accuracy, the reward is being gamed."""
+    first, recent = state["length"].first, state["length"].recent
     if first is None or recent is None or recent > 0.5 * first:
         return
-    accuracy, form = run["accuracy"], run["format"]
+    accuracy, form = state["accuracy"], state["format"]
     reason = f"length fell from {first:.0f} to {recent:.0f} tokens"
     remedy = "Read some completions (gtpo inspect) and close the loophole in the reward"
-    is_hacking = form.recent is not None and form.first is not None and form.recent >= form.first
-    if is_hacking and accuracy.recent is not None and accuracy.recent <= (accuracy.first or 0.0):
-        reason += f" while format holds at {100 * (form.recent or 0):.0f} % and accuracy is no better: a gamed reward"
+    is_gamed = form.recent is not None and form.first is not None and form.recent >= form.first
+    if is_gamed and accuracy.recent is not None and accuracy.recent <= (accuracy.first or 0.0):
+        reason += f" while format stays at {100 * (form.recent or 0):.0f} % and accuracy is no better: a gamed reward"
         yield Finding("length_vanishing", 2, reason, remedy)
     elif recent < 0.3 * first:
         yield Finding("length_vanishing", 1, reason, remedy)
 
 
-def groups_tied(run: "Health") -> Findings:
-    """A group whose completions are all worth the same teaches nothing."""
-    recent, accuracy = run["tied"].recent, run["accuracy"].recent
+def groups_tied(state: State) -> Findings:
+    """A group whose completions all have the same reward teaches nothing."""
+    recent, accuracy = state["tied"].recent, state["accuracy"].recent
     if recent is not None and recent > 0.8:
         is_easy = accuracy is not None and accuracy > 0.5
-        remedy = "Take harder problems" if is_easy else "Take easier problems, or a larger num_generations"
-        reason = f"{100 * recent:.0f} % of the groups are tied: nearly nothing is learned from"
+        remedy = "Train on harder problems" if is_easy else "Train on easier problems, or raise num_generations"
+        reason = f"{100 * recent:.0f} % of the groups are tied, so almost nothing is learned"
         yield Finding("groups_tied", 1, reason, remedy)
 
 
-def completions_filtered(run: "Health") -> Findings:
+def completions_filtered(state: State) -> Findings:
     """The entropy filter leaves little to learn from."""
-    kept = run["kept"].recent
-    level = 0 if kept is None or not _is_scored(run) else _level(1 - kept, 0.5, 0.9)
+    kept = state["kept"].recent
+    level = 0 if kept is None or not _is_scored(state) else _level(1 - kept, 0.5, 0.9)
     if kept is not None and level:
         reason = f"the entropy filter drops {100 * (1 - kept):.0f} % of the completions"
-        remedy = f"{_SMALLER_STEPS}; if it was so from the start, set entropy_filter='auto' or another threshold"
+        remedy = f"{_SMALLER_STEPS}; if this is so from the start, set entropy_filter='auto' or another threshold"
         yield Finding("completions_filtered", level, reason, remedy)
 
 
-def rewards_timing_out(run: "Health") -> Findings:
+def rewards_timing_out(state: State) -> Findings:
     """Answers that could not be graded in time count as wrong."""
-    recent = run["timeouts"].recent
+    recent = state["timeouts"].recent
     if recent is not None and recent >= 1:
         reason = f"{recent:.1f} answers a step could not be graded in time and count as wrong"
-        yield Finding("rewards_timing_out", 1, reason, "Look at these answers; raise the grader's timeout")
+        yield Finding("rewards_timing_out", 1, reason, "Look at these answers, or raise the grader's timeout")
 
 
-def ratios_off(run: "Health") -> Findings:
-    """The sampler's probabilities and the trainer's differ, or the policy has moved far from the one that sampled."""
-    ratio, clipped = run["ratio"].recent, run["clipped"].recent
+def ratios_off(state: State) -> Findings:
+    """The sampler's and the trainer's probabilities differ, or the policy has moved far since it sampled."""
+    ratio, clipped = state["ratio"].recent, state["clipped"].recent
     if ratio is not None:
         level = _level(abs(math.log(max(ratio, 1e-9))), math.log(1.25), LN2)
         if level:
@@ -165,11 +163,11 @@ def ratios_off(run: "Health") -> Findings:
             remedy = "Sync the sampler's weights more often, match its precision, or sample with the trainer"
             yield Finding("ratios_off", level, reason, remedy)
     if clipped is not None and clipped > 0.3:
-        reason = f"{100 * clipped:.0f} % of the tokens are clipped: the policy has left the one that sampled"
+        reason = f"{100 * clipped:.0f} % of the tokens are clipped: the policy has moved far since it sampled"
         yield Finding("ratios_off", 1, reason, f"{_SMALLER_STEPS}, or lower num_iterations and steps_per_generation")
 
 
-CHECKS: tuple[Callable[["Health"], Findings], ...] = (
+CHECKS: tuple[Callable[[State], Findings], ...] = (
     not_finite,
     nothing_scored,
     gradient_exploding,
@@ -184,15 +182,15 @@ CHECKS: tuple[Callable[["Health"], Findings], ...] = (
     entropy_vanishing,
     accuracy_falling,
 )
-"""In the order in which equally grave findings are told."""
+"""In the order in which findings of the same level are listed."""
 
 
-def _is_scored(run: "Health") -> bool:
-    return "reward" not in run.row or is_number(run.row["reward"])
+def _is_scored(state: State) -> bool:
+    return "reward" not in state.row or is_number(state.row["reward"])
 
 
-def _falling(run: "Health", meaning: str, limits: tuple[float, float], remedy: str) -> Findings:
-    track = run[meaning]
+def _falling(state: State, meaning: str, limits: tuple[float, float], remedy: str) -> Findings:
+    track = state[meaning]
     level = _level(track.drop, *limits)
     if level:
         reason = (

@@ -1,4 +1,4 @@
-"""The lab: a tiny language model and a problem family of its own, small enough to train on a laptop in minutes."""
+"""The lab: a tiny language model and problems for it, small enough to train on a laptop in minutes."""
 
 from gtpo.lab.model import lab_model_dir
 from gtpo.problems.lab import lab_problems

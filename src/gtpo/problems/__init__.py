@@ -1,4 +1,4 @@
-"""Problems to train and to evaluate on: one record, one file a data set, from the hub or from a folder."""
+"""Problems to train and evaluate on: from the hub, a folder of JSONL files, or a file of your own."""
 
 from gtpo.problems.loading import load_problems, problem_sets
 from gtpo.problems.problem import SYSTEM_PROMPT, Problem, filter_by_length, to_dataset, to_messages

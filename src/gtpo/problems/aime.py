@@ -1,7 +1,7 @@
 """AIME 2024 and 2025: thirty problems each, answers from 0 to 999. The problem texts are the MAA's.
 
-Rows of the hub: HuggingFaceH4/aime_2024 (id, problem, solution, answer, url, year; its only split is called train) and
-math-ai/aime25 (problem, answer, id).
+Columns on the hub: HuggingFaceH4/aime_2024 has id, problem, solution, answer, url and year, and only a split train.
+math-ai/aime25 has problem, answer and id.
 """
 
 from functools import partial
@@ -12,13 +12,13 @@ from gtpo.problems.rows import Row, optional_text, text_field
 
 
 def read_row(row: Row, place: str, split: str, *, name: str) -> Problem:
-    """The answer as an integer: the published 025 is 25."""
+    """Turn a row into a Problem. Leading zeros of the answer are dropped: the published 025 is 25."""
     answer = text_field(row, "answer", place)
     return Problem(
         question=text_field(row, "problem", place),
         answer=(answer.lstrip("0") or "0") if answer.isascii() and answer.isdecimal() else answer,
         source=f"{name}/{row.get('url') or row.get('id', split)}",
-        solution=optional_text(row, "solution", place) or "",
+        solution=optional_text(row, "solution") or "",
     )
 
 

@@ -1,6 +1,6 @@
 """AMC 2023: the forty problems of AMC 12 whose answers are integers. The problem texts are the MAA's.
 
-A row of the hub, math-ai/amc23, has id, question, answer and url.
+math-ai/amc23 on the hub has the columns id, question, answer and url.
 """
 
 from gtpo.problems.problem import Problem
@@ -9,7 +9,7 @@ from gtpo.problems.rows import Row, text_field
 
 
 def read_row(row: Row, place: str, split: str) -> Problem:
-    """The row as it is: mirrors that write 27.0 for 27 read alike."""
+    """Turn a row into a Problem. Some mirrors write 27.0 for 27."""
     return Problem(
         question=text_field(row, "question", place),
         answer=text_field(row, "answer", place).removesuffix(".0"),

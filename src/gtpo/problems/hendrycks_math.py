@@ -2,7 +2,8 @@ r"""MATH: 12,500 competition problems of seven subjects and five levels (arXiv:2
 
 MATH-500 is a subset of the test split of MATH: never report both as independent.
 
-A row of the hub, EleutherAI/hendrycks_math, one config a subject; the answer is in the last \boxed{} of the solution:
+A row of EleutherAI/hendrycks_math on the hub, with one config per subject. The answer is the last \boxed{} of the
+solution:
 
     problem   How many vertical asymptotes does the graph of $y=\frac{2}{x^2+x-6}$ have?
     level     Level 3
@@ -13,7 +14,7 @@ A row of the hub, EleutherAI/hendrycks_math, one config a subject; the answer is
 from gtpo.errors import DataError
 from gtpo.problems.problem import Problem
 from gtpo.problems.problem_set import ProblemSet
-from gtpo.problems.rows import Row, optional_text, read_level, text_field
+from gtpo.problems.rows import Row, optional_text, parse_level, text_field
 from gtpo.text import boxed
 
 SUBJECTS = {
@@ -28,28 +29,28 @@ SUBJECTS = {
 
 
 def read_math_row(row: Row, place: str, split: str) -> Problem | None:
-    r"""The problem, or None where the \boxed{} is empty, as it is twice in the published train split."""
+    r"""Turn a row into a Problem; None if the \boxed{} is empty, as in two rows of the published train split."""
     solution = text_field(row, "solution", place)
     answer = boxed(solution)
     if answer is None:
-        raise DataError(f"{place}: the solution has no closed \\boxed{{}} with the answer. Mend or delete the row.")
+        raise DataError(f"{place}: the solution has no closed \\boxed{{}} with the answer. Fix or delete the row.")
     if not answer:
         return None
     subject = text_field(row, "type", place)
     question = text_field(row, "problem", place)
-    level = read_level(row.get("level"), place)
+    level = parse_level(row.get("level"))
     return Problem(question, answer, f"math/{split}/{subject}", solution, subject, level)
 
 
 def read_math500_row(row: Row, place: str, split: str) -> Problem:
-    """MATH-500 has the answer, the subject and the level in columns of their own."""
+    """Turn a row into a Problem. MATH-500 has columns for the answer and the subject."""
     return Problem(
         question=text_field(row, "problem", place),
         answer=text_field(row, "answer", place),
         source=f"math500/{row.get('unique_id') or split}",
-        solution=optional_text(row, "solution", place) or "",
+        solution=optional_text(row, "solution") or "",
         subject=text_field(row, "subject", place),
-        level=read_level(row.get("level"), place),
+        level=parse_level(row.get("level")),
     )
 
 

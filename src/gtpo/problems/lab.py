@@ -1,18 +1,20 @@
-"""The lab's problems: sums in four levels, an endless seeded train stream and one fixed held-out set.
+"""The lab's problems: arithmetic in four levels, as an endless seeded train stream and a fixed held-out set.
 
     level 1   17+5-9         two steps
     level 2   (17+5)*4       two steps
     level 3   17*4+5-9       three steps
     level 4   (17+5)*4-9+6   four steps
 
-No intermediate value is negative. The held-out problems are the same in every process and version; the train stream
-never yields one of them.
+No intermediate value is negative. The held-out problems are the same in every process and version. The train stream
+never contains one of them.
 """
 
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
 from gtpo.errors import require, require_choice
@@ -24,10 +26,9 @@ _HELD_OUT_SEED = 20260101
 
 
 def lab_problems(split: Literal["train", "test"], num_problems: int, *, seed: int = 0) -> list[Problem]:
-    """The first `num_problems` of the train stream of this seed, or of the held-out set, which knows no seed.
+    """The first `num_problems` of the train stream of this seed, or of the held-out set, which ignores the seed.
 
-    Any run of the held-out set that starts at its beginning holds the levels in equal parts. Train problems may
-    repeat: levels 1 and 2 have only some thousand.
+    The levels of held-out problems take turns. Train problems may repeat: levels 1 and 2 have only some thousand.
 
     >>> lab_problems("test", 4) == lab_problems("test", 256, seed=7)[:4]
     True
@@ -43,7 +44,7 @@ def lab_problems(split: Literal["train", "test"], num_problems: int, *, seed: in
 
 
 def train_stream(rng: random.Random) -> Iterator[Problem]:
-    """Train problems without end, the levels equally likely."""
+    """Train problems without end. The levels are equally likely."""
     held_out = {problem.question for problem in _held_out()}
     while True:
         problem = _draw(rng, rng.randint(1, NUM_LEVELS))
@@ -69,11 +70,7 @@ def _draw(rng: random.Random, level: int) -> Problem:
             1: (f"{first}+{second}-{third}", first, f"+{second} -{third}"),
             2: (f"({first}+{second})*{factor}", first, f"+{second} *{factor}"),
             3: (f"{first}*{factor}+{second}-{third}", first, f"*{factor} +{second} -{third}"),
-            4: (
-                f"({first}+{second})*{factor}-{third}+{fourth}",
-                first,
-                f"+{second} *{factor} -{third} +{fourth}",
-            ),
+            4: (f"({first}+{second})*{factor}-{third}+{fourth}", first, f"+{second} *{factor} -{third} +{fourth}"),
         }[level]
         steps, values = _work_out(start, moves.split())
         if min(values) >= 0:
@@ -87,7 +84,7 @@ def _draw(rng: random.Random, level: int) -> Problem:
 
 
 def _work_out(value: int, moves: list[str]) -> tuple[list[str], list[int]]:
-    """Each move of the form `*4`, written out as `22*4=88`, and the values on the way."""
+    """Each move, such as `*4`, written out as `22*4=88`, and the value after each move."""
     steps: list[str] = []
     values: list[int] = []
     for move in moves:
@@ -97,3 +94,18 @@ def _work_out(value: int, moves: list[str]) -> tuple[list[str], list[int]]:
         values.append(result)
         value = result
     return steps, values
+
+
+@dataclass(frozen=True)
+class LabSet:
+    """The lab's problems as a problem set: made in this process, so there is no file and `data_dir` is ignored."""
+
+    name: str = "lab"
+
+    def load(self, split: str, data_dir: str | Path | None = None, limit: int | None = None) -> list[Problem]:
+        """The first `limit` problems of a split (256 if None), the train split with seed 0."""
+        require_choice("split of lab", split, ("train", "test"))
+        return lab_problems("train" if split == "train" else "test", limit or NUM_HELD_OUT)
+
+
+SETS = (LabSet(),)

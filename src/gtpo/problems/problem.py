@@ -1,4 +1,4 @@
-"""The record that every problem set becomes, and what trainers and models need from it: messages and data sets."""
+"""A problem, and what trainers and models need from it: chat messages, data sets and token ids."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,16 +20,16 @@ Respond in the following format:
 </answer>
 Think about the problem between <reasoning> and </reasoning>, then give the final answer alone between <answer> and \
 </answer>."""
-"""The paper's instruction, in our words: think between the reasoning tags, answer between the answer tags."""
+"""The paper's instruction in our words: think between the reasoning tags, answer between the answer tags."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One question with its final answer alone; `solution` is "" where none is published, `source` says where from.
+    """A question and its final answer. `solution` is "" if none is published; `source` names the set and the row.
 
-    `others` are the further columns of a file of one's own, for rewards.
+    `others` holds the remaining columns of the user's own file, for reward functions.
     """
 
     question: str
@@ -41,11 +41,11 @@ class Problem:
     others: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
 
-COLUMNS = tuple(one.name for one in fields(Problem) if one.name != "others")
+COLUMNS = tuple(column.name for column in fields(Problem) if column.name != "others")
 
 
 def to_messages(problem: Problem, system_prompt: str | None = SYSTEM_PROMPT) -> list[dict[str, str]]:
-    """The chat prompt of a problem; without a system message where `system_prompt` is None or "".
+    """The chat prompt of a problem, without a system message if `system_prompt` is None or "".
 
     >>> to_messages(Problem("2 + 3 = ?", "5", "mine"), "Be brief.")
     [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': '2 + 3 = ?'}]
@@ -55,9 +55,9 @@ def to_messages(problem: Problem, system_prompt: str | None = SYSTEM_PROMPT) -> 
 
 
 def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_PROMPT) -> "Dataset":
-    """A Hugging Face data set as TRL wants it: `prompt` as chat messages, the fields but the question, other columns.
+    """A data set for TRL: `prompt` as chat messages, the fields of Problem except the question, and other columns.
 
-    TRL hands the columns to reward functions as keyword lists, so `answer` arrives at `paper_reward` as it must.
+    TRL passes the columns to reward functions as keyword arguments; `paper_reward` takes `answer`.
     """
     from datasets import Dataset, Features, Value
 
@@ -70,22 +70,22 @@ def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_P
     for name in dict.fromkeys(name for problem in problems for name in problem.others):
         try:
             dataset = dataset.add_column(name, [problem.others.get(name) for problem in problems])
-        except (ValueError, TypeError, OverflowError) as error:  # Arrow's own derive from the first two
-            logger.warning("The column %r does not reach rewards: no data set takes its values (%s).", name, error)
+        except (ValueError, TypeError, OverflowError) as error:  # Arrow's errors derive from the first two
+            logger.warning("The column %r does not reach rewards: its values do not fit a data set (%s).", name, error)
     return dataset
 
 
 def encode_prompt(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:
-    """Messages as the model expects them: by its chat template, or as plain paragraphs if it has none."""
-    spoken = [message for message in messages if message["content"]]
+    """Token ids of the messages, by the chat template of the model, or as plain paragraphs if it has none."""
+    filled = [message for message in messages if message["content"]]
     if not tokenizer.chat_template:
-        return list(tokenizer("\n\n".join(message["content"] for message in spoken))["input_ids"])
+        return list(tokenizer("\n\n".join(message["content"] for message in filled))["input_ids"])
     try:
-        text = tokenizer.apply_chat_template(spoken, tokenize=False, add_generation_prompt=True)
+        text = tokenizer.apply_chat_template(filled, tokenize=False, add_generation_prompt=True)
     except Exception as error:
         raise ConfigError(
             f"The tokenizer's chat template refuses the prompt ({error}). "
-            "If it knows no system message, give an empty one: --system-prompt ''."
+            "If it does not support system messages, pass an empty one: --system-prompt ''."
         ) from error
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
@@ -93,7 +93,7 @@ def encode_prompt(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[in
 def filter_by_length(
     problems: Sequence[Problem], tokenizer: Any, max_prompt_tokens: int, system_prompt: str | None = SYSTEM_PROMPT
 ) -> tuple[list[Problem], int]:
-    """The problems whose prompt, as `encode_prompt` makes it, has at most so many tokens; how many were dropped."""
+    """The problems whose encoded prompt has at most `max_prompt_tokens` tokens, and how many were dropped."""
     from tqdm.auto import tqdm
 
     kept: list[Problem] = []

@@ -1,4 +1,4 @@
-"""A named problem set: where it is on the hub, how its rows read, and what its files are called in a local folder."""
+"""A named problem set: its place on the hub, the meaning of its columns, and its file names in a local folder."""
 
 import logging
 import os
@@ -17,12 +17,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """All that this package must know about a problem set; each file of a data set makes one or two.
+    """What this package knows about a problem set of the hub.
 
-    `splits` maps our split names to the hub's, `files` maps them to the names that a local copy may have, best first.
-    `read_row(row, place, split)` makes a Problem of a row of the hub, raises DataError for a broken one and returns
-    None for one that its publisher left without an answer. Local copies have the columns question, answer, solution,
-    source and level, or those of the hub; `subject_of(source)` may find the subject.
+    `splits` maps our split names to those of the hub. `files` maps them to the file names of a local copy, best first.
+    `read_row(row, place, split)` turns a row of the hub into a Problem. It raises DataError for a broken row and
+    returns None for a row that was published without an answer. Local copies have the columns question, answer,
+    solution, source and level, or those of the hub. `subject_of(source)` derives the subject from the source.
     """
 
     name: str
@@ -33,14 +33,17 @@ class ProblemSet:
     configs: tuple[str | None, ...] = (None,)
     subject_of: Callable[[str], str | None] | None = None
 
-    def load(self, split: str, data_dir: str | Path | None = None) -> list[Problem]:
-        """All problems of a split, from the folder that `data_dir` or GTPO_DATA names, else from the hub.
+    def load(self, split: str, data_dir: str | Path | None = None, limit: int | None = None) -> list[Problem]:
+        """The first `limit` problems of a split, from the folder in `data_dir` or GTPO_DATA, else from the hub.
 
-        From the hub a question comes once, and what is also in the test split is left out of the train split.
+        Problems from the hub are distinct, and problems of the test split are removed from the train split.
         """
         require_choice(f"split of {self.name}", split, tuple(self.splits))
         if folder := data_dir or os.environ.get(DATA_VARIABLE):
-            return list(self._from_folder(Path(folder).expanduser(), split))
+            return list(self._from_folder(Path(folder).expanduser(), split))[:limit]
+        return self._distinct_from_hub(split)[:limit]
+
+    def _distinct_from_hub(self, split: str) -> list[Problem]:
         problems = list(self._from_hub(split))
         seen = set[str]()
         if split == "train" and "test" in self.splits:
@@ -51,9 +54,9 @@ class ProblemSet:
                 seen.add(problem.question)
                 kept.append(problem)
         if len(kept) < len(problems):
-            dropped = len(problems) - len(kept)
+            num_dropped = len(problems) - len(kept)
             logger.warning(
-                "Dropped %d rows of %s: no answer, a repetition, or also in the test split.", dropped, self.hub
+                "Dropped %d rows of %s: without an answer, repeated, or also in the test split.", num_dropped, self.hub
             )
         return kept
 
@@ -61,8 +64,8 @@ class ProblemSet:
         path = next((folder / name for name in self.files[split] if (folder / name).is_file()), None)
         if path is None:
             raise DataError(
-                f"The folder {folder} has no {' or '.join(self.files[split])} for {self.name} ({split}): put the file "
-                f"there, or unset data_dir and {DATA_VARIABLE} to read {self.hub} from the hub."
+                f"The folder {folder} has no {' or '.join(self.files[split])} for {self.name} ({split}). Put the file "
+                f"there, or unset data_dir and {DATA_VARIABLE} to load {self.hub} from the hub."
             )
         for place, row in read_rows(path):
             problem = self._read_local(row, place, split)
@@ -72,7 +75,7 @@ class ProblemSet:
             yield replace(problem, subject=subject)
 
     def _read_local(self, row: Row, place: str, split: str) -> Problem | None:
-        """A row with our columns, unless its answer is a whole solution, or else one with those of the hub."""
+        """A row with our columns or with those of the hub. An answer with a complete solution is as on the hub."""
         has_ours = "question" in row and "answer" in row
         if has_ours and not is_solution(row["answer"]):
             return make_problem(row, place, f"{self.name}/{split}")
@@ -81,8 +84,7 @@ class ProblemSet:
         except DataError as error:
             if has_ours:
                 raise
-            ways = f"A row has the columns question and answer, or those of {self.hub}."
-            raise DataError(f"{error} {ways}") from error
+            raise DataError(f"{error} A row has the columns question and answer, or those of {self.hub}.") from error
 
     def _from_hub(self, split: str) -> Iterator[Problem | None]:
         for config in self.configs:
@@ -98,7 +100,7 @@ def _hub_rows(hub: str, config: str | None, split: str) -> Iterator[Row]:
         rows = datasets.load_dataset(hub, config, split=split)
     except Exception as error:
         raise DataError(
-            f"Could not read {hub} from the hub ({type(error).__name__}: {error}). Check the connection, or point "
-            f"data_dir or {DATA_VARIABLE} at a folder with a copy."
+            f"Could not load {hub} from the hub ({type(error).__name__}: {error}). Check the connection, or set "
+            f"data_dir or {DATA_VARIABLE} to a folder with a copy."
         ) from error
     yield from rows  # pyright: ignore[reportReturnType]

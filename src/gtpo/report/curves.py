@@ -1,18 +1,18 @@
-"""Curves of one or many runs: a line a method, its seeds as a mean with a band."""
+"""Training curves of one or many runs: a line per method, its seeds as a mean with a band."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from gtpo.logged import Series, phases
+from gtpo.logged import LN2, Series, phases
+from gtpo.runs.measures import centred_mean
 from gtpo.runs.run import Run
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A method in one panel: each run's own smoothed curve, and over the steps that all have, their mean and range."""
+    """A method in one panel: the smoothed curve of each run, and their mean and range over the steps that all have."""
 
     method: str
     runs: list[Series]
@@ -24,7 +24,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One figure: what it shows, in which unit, and its lines. `marks` are horizontal lines with a name."""
+    """One figure: what it shows, in which unit, and its lines. `marks` are named horizontal lines."""
 
     key: str
     title: str
@@ -45,7 +45,7 @@ class Section:
 
 MOST_POINTS = 400
 LEAST_LOG = 1e-12
-"""What a logarithmic axis tells from zero."""
+"""A logarithmic axis draws smaller values as this one."""
 _PERCENT = "%"
 _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     (
@@ -60,7 +60,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     ),
     (
         "What the update did",
-        "Completions that pass the entropy filter, tokens in conflict runs, groups without a better and a worse.",
+        "Completions that pass the entropy filter, tokens in conflict runs, and groups whose rewards are all equal.",
         (
             ("kept", "Completions kept", _PERCENT),
             ("conflict", "Conflict tokens", _PERCENT),
@@ -69,11 +69,11 @@ _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     ),
     (
         "Completions",
-        "How long they are, how many are cut off at the length limit, and how many of a prompt's samples differ.",
+        "Their length, how many are truncated at the length limit, and how many completions of a prompt are distinct.",
         (
             ("length", "Mean length", "tokens"),
             ("truncated", "Truncated", _PERCENT),
-            ("distinct", "Different completions", _PERCENT),
+            ("distinct", "Distinct completions", _PERCENT),
         ),
     ),
     (
@@ -86,73 +86,56 @@ _SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
 
 def sections(runs: Sequence[Run]) -> list[Section]:
     """All panels for which some run has data, in their sections."""
-    found: list[Section] = []
+    by_section: list[Section] = []
     for title, text, contents in _SECTIONS:
-        panels = [panel(runs, *content) for content in contents]
-        found.append(Section(title, text, [one for one in panels if one.lines]))
-    times = [
-        panel(
-            runs,
-            name,
-            "Whole step" if name == "step_time" else name.removeprefix("gtpo/seconds_").capitalize(),
-            "s",
-        )
-        for name in dict.fromkeys(name for run in runs for name in phases(run.rows))
-    ]
-    timed = [one for one in times if one.lines]
-    found.append(Section("Time", "Seconds of a step and of its phases, as far as they were logged.", timed))
-    return [section for section in found if section.panels]
+        by_section.append(_section(title, text, [panel(runs, *content) for content in contents]))
+    times = dict.fromkeys(name for run in runs for name in phases(run.rows))
+    panels = [panel(runs, name, _phase_title(name), "s") for name in times]
+    by_section.append(_section("Time", "Seconds per step and per phase, as far as they were logged.", panels))
+    return [section for section in by_section if section.panels]
 
 
 def panel(runs: Sequence[Run], key: str, title: str, unit: str) -> Panel:
-    """One quantity of all runs, a line a method in the order in which methods first appear."""
+    """One quantity of all runs, with a line per method in the order in which methods first appear."""
     scale = 100 if unit == _PERCENT else 1
     by_method: dict[str, list[Series]] = {}
     for run in runs:
         series = run.series(key)
         if series.values:
-            values = [scale * value for value in moving_mean(series.values)]
+            values = [scale * value for value in centred_mean(series.values)]
             by_method.setdefault(run.method, []).append(_thinned(Series(series.steps, values)))
     lines = [_line(method, curves) for method, curves in by_method.items()]
     values = [value for line in lines for run in line.runs for value in run.values]
     is_log = key == "grad_norm" and bool(values) and min(values) > LEAST_LOG and max(values) > 30 * min(values)
-    return Panel(key, title, unit, lines, {"ln 2": math.log(2)} if key == "entropy" else {}, is_log)
+    return Panel(key, title, unit, lines, {"ln 2": LN2} if key == "entropy" else {}, is_log)
 
 
 def methods(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(run.method for run in runs))
 
 
-def moving_mean(values: Sequence[float]) -> list[float]:
-    """Centred means over a twentieth of the points, cut off at both ends; fewer than 20 points stay as they are.
+def _section(title: str, text: str, panels: Sequence[Panel]) -> Section:
+    return Section(title, text, [panel for panel in panels if panel.lines])
 
-    >>> moving_mean([1.0, 2.0, 3.0])
-    [1.0, 2.0, 3.0]
-    """
-    reach = len(values) // 40 if len(values) >= 40 else 1 if len(values) >= 20 else 0
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    means: list[float] = []
-    for i in range(len(values)):
-        start, end = max(0, i - reach), min(len(values), i + reach + 1)
-        means.append(float(sums[end] - sums[start]) / (end - start))
-    return means
+
+def _phase_title(name: str) -> str:
+    return "Step" if name == "step_time" else name.removeprefix("gtpo/seconds_").capitalize()
 
 
 def _thinned(series: Series) -> Series:
-    """No more points than a figure has room for; the last one stays."""
+    """At most as many points as a figure has room for. The last one stays."""
     every = -(-len(series.steps) // MOST_POINTS)
     picked = range((len(series.steps) - 1) % every, len(series.steps), every)
     return Series([series.steps[i] for i in picked], [series.values[i] for i in picked])
 
 
 def _line(method: str, curves: list[Series]) -> Line:
-    """Runs that logged at different steps are interpolated; the mean ends where the shortest run does."""
-    first, last = max(c.steps[0] for c in curves), min(c.steps[-1] for c in curves)
-    steps = sorted({step for c in curves for step in c.steps if first <= step <= last})
+    """Interpolate runs that logged at different steps. The mean ends where the shortest run ends."""
+    first = max(curve.steps[0] for curve in curves)
+    last = min(curve.steps[-1] for curve in curves)
+    steps = sorted({float(step) for curve in curves for step in curve.steps if first <= step <= last})
     if not steps:
         return Line(method, curves, [], [], [], [])
-    rows = np.array([np.interp(steps, c.steps, c.values) for c in curves])
-    return Line(
-        method, curves, [float(step) for step in steps], rows.mean(0).tolist(), rows.min(0).tolist(),
-        rows.max(0).tolist(),
-    )  # fmt: skip
+    rows = np.array([np.interp(steps, curve.steps, curve.values) for curve in curves])
+    mean, low, high = rows.mean(0), rows.min(0), rows.max(0)
+    return Line(method, curves, steps, mean.tolist(), low.tolist(), high.tolist())

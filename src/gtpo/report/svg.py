@@ -1,21 +1,24 @@
-"""Panels as inline SVG: drawn by hand so that the page's colours, light or dark, are the drawing's too."""
+"""Panels as inline SVG. They are drawn by hand, so the page's colours, light or dark, apply to them too."""
 
 import dataclasses
-import html
 import math
 from collections.abc import Iterable, Sequence
 
-from gtpo.report.curves import LEAST_LOG, Panel
+from markupsafe import Markup, escape
+
+from gtpo.report.curves import LEAST_LOG, Line, Panel
 from gtpo.report.evaluations import Curve
+from gtpo.text import printable
 
 WIDTH, HEIGHT = 460, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 34
 NUM_COLORS = 8
+LONGEST_TEXT = 300
 
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """Maps values to places on the canvas."""
+    """Maps values to positions on the canvas."""
 
     low: float
     high: float
@@ -37,7 +40,7 @@ class Axis:
 
 
 def nice_step(rough: float) -> float:
-    """The round number next above: 1, 2, 2.5 or 5 times a power of ten.
+    """The next larger round number: 1, 2, 2.5 or 5 times a power of ten.
 
     >>> nice_step(0.13), nice_step(37)
     (0.2, 50.0)
@@ -46,59 +49,39 @@ def nice_step(rough: float) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * (1 - 1e-9))
 
 
-def panel_svg(panel: Panel, colors: dict[str, int]) -> str:
-    """One panel: a band and a mean a method, its runs thin behind, marks dashed."""
+def panel_svg(panel: Panel, colors: dict[str, int]) -> Markup:
+    """One panel: a band and a mean per method, its runs thin behind, and dashed marks."""
     series = [run for line in panel.lines for run in line.runs]
     steps = [step for run in series for step in run.steps]
-    values = [value for run in series for value in run.values]
-    low, high = _range(values, panel)
-    x = Axis(*_room(min(steps), max(max(steps), min(steps) + 1)), LEFT, WIDTH - RIGHT)
+    low, high = _value_range([value for run in series for value in run.values], panel)
+    x = Axis(*_widened(min(steps), max(max(steps), min(steps) + 1)), LEFT, WIDTH - RIGHT)
     y = Axis(low, high, HEIGHT - BOTTOM, TOP, panel.is_log)
-    parts = [_grid(x, y, "step")]
-    for name, value in panel.marks.items():
-        if low <= value <= high:
-            parts.append(
-                f'<line class="mark" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y.at(value):.1f}" y2="{y.at(value):.1f}"/>'
-                f'<text class="markname" x="{WIDTH - RIGHT - 4}" y="{y.at(value) - 5:.1f}">{escaped(name)}</text>'
-            )
-    for line in panel.lines:
-        color = f"c{colors[line.method] % NUM_COLORS}"
-        if len(line.runs) > 1:
-            outline = [
-                *zip(line.steps, line.high, strict=True),
-                *reversed(list(zip(line.steps, line.low, strict=True))),
-            ]
-            parts.append(f'<path class="band {color}" d="{_path(outline, x, y)}Z"/>')
-            for run in line.runs:
-                parts.append(
-                    f'<path class="thin {color}" d="{_path(zip(run.steps, run.values, strict=True), x, y)}"/>'
-                )
-        parts.append(_drawn(list(zip(line.steps, line.mean, strict=True)), x, y, color, line.method))
-    return _svg(parts, f"{panel.title} over steps")
+    marks = [_mark(name, y.at(value)) for name, value in panel.marks.items() if low <= value <= high]
+    lines = [_line(line, x, y, f"c{colors[line.method]}") for line in panel.lines]
+    return _svg([_grid(x, y, "step", x.ticks()), *marks, *lines], f"{panel.title} over steps")
 
 
-def curve_svg(curves: Sequence[Curve], colors: dict[str, int]) -> str:
-    """pass@k or maj@k over k, in percent, with the interval over problems as a band; k on a logarithmic axis."""
-    ks = sorted({point[0] for curve in curves for point in curve.points})
-    bounds = [100 * bound for curve in curves for point in curve.points for bound in point[2:]]
+def curve_svg(curves: Sequence[Curve], colors: dict[str, int]) -> Markup:
+    """pass@k or maj@k over k, in percent, with the interval over problems as a band and k on a logarithmic axis."""
+    ks = sorted({point.k for curve in curves for point in curve.points})
+    lowest = min(point.low for curve in curves for point in curve.points)
+    highest = max(point.high for curve in curves for point in curve.points)
+    low, high = min(math.floor(lowest / 10) * 10, 90), max(math.ceil(highest / 10) * 10, 10)
     x = Axis(ks[0], max(ks[-1], 2 * ks[0]), LEFT, WIDTH - RIGHT, is_log=True)
-    low, high = min(math.floor(min(bounds) / 10) * 10, 90), max(math.ceil(max(bounds) / 10) * 10, 10)
     y = Axis(low, max(high, low + 10), HEIGHT - BOTTOM, TOP)
     parts = [_grid(x, y, "k", ks)]
     for curve in curves:
-        color = f"c{colors[curve.run] % NUM_COLORS}"
-        high = [(k, 100 * top) for k, _, _, top in curve.points]
-        low = [(k, 100 * bottom) for k, _, bottom, _ in curve.points]
-        parts.append(f'<path class="band {color}" d="{_path([*high, *reversed(low)], x, y)}Z"/>')
-        points = [(k, 100 * value) for k, value, _, _ in curve.points]
-        parts.append(_drawn(points, x, y, color, curve.run))
-        parts += [f'<circle class="dot {color}" cx="{x.at(k):.1f}" cy="{y.at(v):.1f}" r="3"/>' for k, v in points]
+        color = f"c{colors[curve.label]}"
+        values = [(point.k, point.value) for point in curve.points]
+        parts.append(_band([(p.k, p.low) for p in curve.points], [(p.k, p.high) for p in curve.points], x, y, color))
+        parts.append(_main_line(values, x, y, color, curve.label))
+        parts += [_dot(x.at(k), y.at(value), 3, color) for k, value in values]
     return _svg(parts, f"{curves[0].kind}@k over k")
 
 
-def escaped(text: str) -> str:
-    """Text of unknown origin: escaped, without control and direction characters, of bounded length."""
-    return html.escape("".join(character if character.isprintable() else "�" for character in text[:300]))
+def clean(text: str) -> str:
+    """Text of unknown origin without control and direction characters, and of bounded length."""
+    return printable(text[:LONGEST_TEXT])
 
 
 def short(value: float) -> str:
@@ -110,56 +93,82 @@ def short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _range(values: Sequence[float], panel: Panel) -> tuple[float, float]:
+def _value_range(values: Sequence[float], panel: Panel) -> tuple[float, float]:
     low, high = min(values), max(values)
     if panel.is_log:
         return low / 1.2, high * 1.2
     if panel.unit == "%":
         bottom, top = math.floor((low - 1) / 10) * 10, math.ceil((high + 1) / 10) * 10
-        return _room(bottom if low < 0 else max(0.0, bottom), top if high > 100 else min(100.0, top))
+        return _widened(bottom if low < 0 else max(0.0, bottom), top if high > 100 else min(100.0, top))
     near = [mark for mark in panel.marks.values() if high > 0.3 * mark]
     low, high = min(0.0, low), max([high, *near])
     pad = 0.06 * (high - low) or abs(high) or 1.0
-    return _room(low, high + pad)
+    return _widened(low, high + pad)
 
 
-def _room(low: float, high: float) -> tuple[float, float]:
-    """The range of an axis, with room between its ends also where they are tiny, or huge and nearly the same.
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """The range of an axis, wide enough to divide by even if its ends are tiny, or huge and nearly equal.
 
-    >>> _room(0.0, 0.5), _room(1e50, 1e50)[1] > 1e50, _room(0.0, 5e-324)[1] > 1e-40
+    >>> _widened(0.0, 0.5), _widened(1e50, 1e50)[1] > 1e50, _widened(0.0, 5e-324)[1] > 1e-40
     ((0.0, 0.5), True, True)
     """
     return low, max(high, low + 1e-9 * max(abs(low), abs(high), 1e-24))
 
 
-def _grid(x: Axis, y: Axis, name: str, ks: Sequence[int] | None = None) -> str:
-    parts = [
-        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y.at(t):.1f}" y2="{y.at(t):.1f}"/>'
-        f'<text class="tick end" x="{LEFT - 8}" y="{y.at(t) + 4:.1f}">{short(t)}</text>'
-        for t in y.ticks(4)
-    ]
-    parts += [
-        f'<text class="tick mid" x="{x.at(t):.1f}" y="{HEIGHT - BOTTOM + 17}">{short(t)}</text>'
-        for t in (x.ticks() if ks is None else ks)
-    ]
-    label = f'<text class="tick mid axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 3}">{name}</text>'
-    return "".join([*parts, label])
+def _grid(x: Axis, y: Axis, name: str, x_ticks: Sequence[float]) -> str:
+    parts = [_horizontal("grid", y.at(tick)) for tick in y.ticks(4)]
+    parts += [_text("tick end", LEFT - 8, y.at(tick) + 4, short(tick)) for tick in y.ticks(4)]
+    parts += [_text("tick mid", x.at(tick), HEIGHT - BOTTOM + 17, short(tick)) for tick in x_ticks]
+    return "".join([*parts, _text("tick mid", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3, name)])
 
 
-def _drawn(points: Sequence[tuple[float, float]], x: Axis, y: Axis, color: str, name: str) -> str:
+def _mark(name: str, height: float) -> str:
+    return _horizontal("mark", height) + _text("markname", WIDTH - RIGHT - 4, height - 5, name)
+
+
+def _line(line: Line, x: Axis, y: Axis, color: str) -> str:
+    parts: list[str] = []
+    if len(line.runs) > 1:
+        low, high = zip(line.steps, line.low, strict=True), zip(line.steps, line.high, strict=True)
+        parts.append(_band(list(low), list(high), x, y, color))
+        for run in line.runs:
+            parts.append(f'<path class="thin {color}" d="{_path(zip(run.steps, run.values, strict=True), x, y)}"/>')
+    parts.append(_main_line(list(zip(line.steps, line.mean, strict=True)), x, y, color, line.method))
+    return "".join(parts)
+
+
+def _band(low: list[tuple[float, float]], high: list[tuple[float, float]], x: Axis, y: Axis, color: str) -> str:
+    return f'<path class="band {color}" d="{_path([*high, *reversed(low)], x, y)}Z"/>'
+
+
+def _main_line(points: Sequence[tuple[float, float]], x: Axis, y: Axis, color: str, name: str) -> str:
     """A line with its name and last value as a tooltip; a single point is a dot."""
     if not points:
         return ""
-    told = f"<title>{escaped(name)}: {short(points[-1][1])} at {short(points[-1][0])}</title>"
+    last_x, last_y = points[-1]
+    tooltip = f"<title>{escape(clean(name))}: {short(last_y)} at {short(last_x)}</title>"
     if len(points) == 1:
-        place = f'cx="{x.at(points[0][0]):.1f}" cy="{y.at(points[0][1]):.1f}"'
-        return f'<circle class="dot {color}" {place} r="4">{told}</circle>'
-    return f'<path class="line {color}" d="{_path(points, x, y)}">{told}</path>'
+        return _dot(x.at(last_x), y.at(last_y), 4, color, tooltip)
+    return f'<path class="line {color}" d="{_path(points, x, y)}">{tooltip}</path>'
+
+
+def _dot(x: float, y: float, radius: int, color: str, content: str = "") -> str:
+    return f'<circle class="dot {color}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">{content}</circle>'
+
+
+def _horizontal(style: str, height: float) -> str:
+    return f'<line class="{style}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>'
+
+
+def _text(style: str, x: float, y: float, text: str) -> str:
+    return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _path(points: Iterable[tuple[float, float]], x: Axis, y: Axis) -> str:
     return "M" + "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in points)
 
 
-def _svg(parts: list[str], label: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escaped(label)}">{"".join(parts)}</svg>'
+def _svg(parts: Sequence[str], label: str) -> Markup:
+    """The drawing. All text in `parts` must be escaped already."""
+    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
+    return Markup(head + "".join(parts) + "</svg>")

@@ -1,11 +1,10 @@
-"""Rewards that never lie or hang: the paper's format and correctness, graded in bounded worker processes."""
+"""Reward functions: the paper's format and correctness rewards, with answers graded in worker processes."""
 
 from gtpo.rewards.answers import are_correct, extract_answer, is_correct
 from gtpo.rewards.completions import completion_text
 from gtpo.rewards.correctness import correctness_reward, paper_reward, weighted
 from gtpo.rewards.format import format_reward, format_score, has_format
-from gtpo.rewards.grading.grader import Grader, configure_grading
-from gtpo.rewards.grading.pool import GradingPool
+from gtpo.rewards.grading import Grader, GradingPool, configure_grading
 
 __all__ = [
     "Grader",

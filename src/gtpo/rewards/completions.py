@@ -1,15 +1,16 @@
-"""What TRL hands to a reward function: a completion as text, or as a list of chat messages."""
+"""What TRL passes to a reward function: completions as text or as chat messages, and a function that logs metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gtpo.errors import DataError
 
-Completion = str | Sequence[Mapping[str, Any]]
+TextOrMessages = str | Sequence[Mapping[str, Any]]
+LogMetric = Callable[[str, float], None]
 
 
-def completion_text(completion: Completion) -> str:
-    """What the model itself said: the text, or the assistant's messages without tool calls and tool output.
+def completion_text(completion: TextOrMessages) -> str:
+    """What the model wrote: the text, or the assistant's messages without tool calls and tool output.
 
     >>> completion_text([{"role": "assistant", "content": "5"}]), completion_text("5")
     ('5', '5')
@@ -22,7 +23,8 @@ def completion_text(completion: Completion) -> str:
 def _role(message: Mapping[str, Any]) -> str:
     if not isinstance(message, Mapping) or "role" not in message:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise DataError(
-            f"A completion must be text or a list of chat messages, got one with {message!r}: pass a list of them."
+            f"A completion must be text or a list of chat messages, got a list with {message!r}. "
+            "Pass completions as a list of texts, or of lists of messages."
         )
     return message["role"]
 

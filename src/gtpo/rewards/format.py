@@ -1,15 +1,15 @@
-"""The paper's format: reasoning between its tags, then the answer between its tags, then nothing more."""
+"""The paper's format: a <reasoning> pair, then an <answer> pair that ends the text."""
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from gtpo.rewards.completions import Completion, completion_text
+from gtpo.rewards.completions import LogMetric, TextOrMessages, completion_text
 
-COMPLETE = 10.0
-ONE_PAIR = 1.0
-ONE_PAIR_AND_A_TAG = 1.5
+COMPLETE_FORMAT_SCORE = 10.0
+ONE_PAIR_SCORE = 1.0
+ONE_PAIR_AND_A_TAG_SCORE = 1.5
 
 _TAG = re.compile(r"</?(?:reasoning|answer)>")
 _IN_ORDER = ["<reasoning>", "</reasoning>", "<answer>", "</answer>"]
@@ -17,7 +17,9 @@ _GAPS = "\u034f\u115f\u1160\u2800\u3164\uffa0"
 
 
 def has_format(text: str) -> bool:
-    """One closed <reasoning> pair, then one closed <answer> pair that ends the text, neither of them empty?
+    """Whether the text is one closed <reasoning> pair, then one closed <answer> pair at its end, neither empty.
+
+    Text before and between the pairs is allowed.
 
     >>> has_format("<reasoning>2 + 3 = 5</reasoning>\\n<answer>5</answer>"), has_format("<answer>5</answer>")
     (True, False)
@@ -30,35 +32,36 @@ def has_format(text: str) -> bool:
 
 
 def format_score(text: str) -> float:
-    """10 for the complete format; else 1 for a closed pair, 1.5 if a tag of the other kind appears too; else 0.
+    """10 for the complete format; else 1 for a closed pair, 1.5 with a tag of the other kind; else 0.
 
     >>> [format_score(text) for text in ("<answer>5</answer>", "<reasoning>so <answer>5</answer>", "5")]
     [1.0, 1.5, 0.0]
     """
     if has_format(text):
-        return COMPLETE
+        return COMPLETE_FORMAT_SCORE
     closed = [kind for kind in ("reasoning", "answer") if _is_closed(text, kind)]
     if not closed:
         return 0.0
     other = "answer" if closed[0] == "reasoning" else "reasoning"
-    return ONE_PAIR_AND_A_TAG if f"<{other}>" in text or f"</{other}>" in text else ONE_PAIR
+    has_other = f"<{other}>" in text or f"</{other}>" in text
+    return ONE_PAIR_AND_A_TAG_SCORE if has_other else ONE_PAIR_SCORE
 
 
 def format_reward(
-    completions: Sequence[Completion], *, log_metric: Callable[[str, float], None] | None = None, **columns: Any
+    completions: Sequence[TextOrMessages], *, log_metric: LogMetric | None = None, **columns: Any
 ) -> list[float]:
-    """The format part of the paper's reward, for TRL or by hand: completions as text or as chat messages.
+    """The format part of the paper's reward. Completions are texts or chat messages.
 
-    With TRL's `log_metric` the share of complete formats is logged as format.
+    Logs the fraction of complete formats as `format` if TRL passes `log_metric`.
     """
     scores = [format_score(completion_text(completion)) for completion in completions]
     if log_metric is not None and scores:
-        log_metric("format", scores.count(COMPLETE) / len(scores))
+        log_metric("format", scores.count(COMPLETE_FORMAT_SCORE) / len(scores))
     return scores
 
 
 def _is_blank(text: str) -> bool:
-    """Nothing that can be seen: white space, control and format characters, and letters that are drawn as a gap."""
+    """Whether nothing is visible: only whitespace, control and format characters, and letters drawn as a gap."""
     return all(
         character.isspace() or character in _GAPS or unicodedata.category(character) in ("Cc", "Cf")
         for character in text

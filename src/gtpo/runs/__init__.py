@@ -1,1 +1,1 @@
-"""Runs on disk: what training left in a folder, in the form that every viewer reads."""
+"""Training runs, read from what `gtpo train` or any TRL trainer left on disk."""

@@ -1,16 +1,39 @@
-"""What is measured of a training curve: where it ends, how high it runs, how fast it rises, how far it falls."""
+"""What is measured of a training curve: its end, its mean, how fast it rises and how far it falls.
+
+There are two ways to smooth a curve. `trailing_mean` only looks back, so "the first step at which accuracy reached
+80 %" is known at that step. `centred_mean` looks both ways and does not shift a drawn curve to the right.
+"""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from gtpo.logged import Series
 
+FEWEST_POINTS = 5
+"""Points that a trailing mean needs: measures of the smoothed curve start at the fifth logged step."""
 
-def smoothed(series: Series) -> list[float]:
-    """Trailing means over a twentieth of the points (at least 5, as far as there are so many)."""
-    size = max(5, len(series.values) // 20)
-    return [float(np.mean(series.values[max(0, i + 1 - size) : i + 1])) for i in range(len(series.values))]
+
+def trailing_mean(values: Sequence[float]) -> list[float]:
+    """Means over the last twentieth of the points, at least five if there are so many."""
+    size = max(FEWEST_POINTS, len(values) // 20)
+    return [float(np.mean(values[max(0, end - size) : end])) for end in range(1, len(values) + 1)]
+
+
+def centred_mean(values: Sequence[float]) -> list[float]:
+    """Means over a twentieth of the points around each one, fewer at both ends. Fewer than 20 points stay unchanged.
+
+    >>> centred_mean([1.0, 2.0, 3.0])
+    [1.0, 2.0, 3.0]
+    """
+    reach = len(values) // 40 if len(values) >= 40 else 1 if len(values) >= 20 else 0
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    means: list[float] = []
+    for i in range(len(values)):
+        start, end = max(0, i - reach), min(len(values), i + reach + 1)
+        means.append(float(sums[end] - sums[start]) / (end - start))
+    return means
 
 
 def final(series: Series) -> float | None:
@@ -28,14 +51,15 @@ def area(series: Series) -> float | None:
 
 
 def steps_to(series: Series, level: float) -> float | None:
-    """The first step at which the smoothed curve is at `level`; where it never is, the last step: that flatters it."""
+    """The first step at which the smoothed curve reaches `level`. A run that never does counts with its last step."""
     if not series.steps:
         return None
-    points = list(zip(series.steps, smoothed(series), strict=True))[4:]
-    return next((step for step, value in points if value >= level), series.steps[-1])
+    points = zip(series.steps, trailing_mean(series.values), strict=True)
+    reached = (step for step, value in list(points)[FEWEST_POINTS - 1 :] if value >= level)
+    return next(reached, series.steps[-1])
 
 
 def worst_drop(series: Series) -> float | None:
-    """The deepest fall of the smoothed curve below what it had reached."""
-    curve = smoothed(series)[4:]
+    """The deepest fall of the smoothed curve below its highest value so far."""
+    curve = trailing_mean(series.values)[FEWEST_POINTS - 1 :]
     return float(np.max(np.maximum.accumulate(curve) - curve)) if curve else None

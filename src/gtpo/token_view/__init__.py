@@ -1,1 +1,1 @@
-"""The token view: what the update did to each token of a group, as a page or in the terminal."""
+"""The token view: what the update does to each token of a group, as an HTML page or in the terminal."""

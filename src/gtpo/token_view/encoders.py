@@ -1,17 +1,20 @@
-"""Text to tokens, with a model's tokenizer or without one."""
+"""Encoders: from text to tokens, with or without a model's tokenizer."""
 
 import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 from gtpo.errors import ConfigError
-from gtpo.token_view.rollouts import Encoder
+
+Encoder = Callable[[str], tuple[list[int], list[str]]]
+"""From text to token ids and the text of each token."""
 
 _WORD = re.compile(r"</?[A-Za-z][\w-]*>| ?\w+|\n+| ?[^\w\s]|\s+")
 
 
 def load_encoder(name: str) -> Encoder:
-    """The encoder of a tokenizer: a folder or a hub id."""
+    """The encoder of a tokenizer from a folder or the hub."""
     from transformers import AutoTokenizer
 
     try:
@@ -19,8 +22,8 @@ def load_encoder(name: str) -> Encoder:
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise ConfigError(
-            f"The tokenizer {name!r} could not be loaded ({type(error).__name__}: {reason[:200]}). Give the folder or "
-            "hub id of the model that wrote the completions, or leave --tokenizer out to compare words instead."
+            f"Cannot load the tokenizer {name!r} ({type(error).__name__}: {reason[:200]}). Pass the folder or hub id "
+            "of the model that wrote the completions, or omit --tokenizer to compare words instead."
         ) from error
 
     def encode(text: str) -> tuple[list[int], list[str]]:
@@ -29,7 +32,7 @@ def load_encoder(name: str) -> Encoder:
             return ids, [tokenizer.decode([token]) for token in ids]
         encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ids, spans = list(encoded["input_ids"]), encoded["offset_mapping"]
-        # Tokens that are parts of one character have the same span: those show as the bytes they are.
+        # Tokens that are bytes of one character have the same span. Each is decoded on its own.
         shared = {span for span, after in itertools.pairwise(spans) if span == after}
         return ids, [
             tokenizer.decode([token]) if span in shared else text[span[0] : span[1]]
@@ -40,7 +43,7 @@ def load_encoder(name: str) -> Encoder:
 
 
 def word_encoder() -> Encoder:
-    """Words, tags, punctuation and whitespace as tokens: an approximation where no tokenizer is at hand.
+    """Words, tags, punctuation and whitespace as tokens: an approximation for when there is no tokenizer.
 
     >>> word_encoder()("<answer>4 km</answer>")
     ([0, 1, 2, 3], ['<answer>', '4', ' km', '</answer>'])

@@ -1,4 +1,4 @@
-"""What the update does to a token, in one word and in plain words."""
+"""The fate of a token: what the update does to it."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from gtpo.records import CompletionRecord
 
 @dataclasses.dataclass(frozen=True)
 class Fate:
-    """One kind of treatment: how it is called, marked where there is no colour, and explained."""
+    """A kind of fate: its name, its mark where there is no color, its label and its explanation."""
 
     name: str
     mark: str
@@ -18,21 +18,19 @@ class Fate:
 FATES = {
     fate.name: fate
     for fate in (
-        Fate(
-            "amplified", "▲▲", "push amplified", "a bad completion has it in the same place: pushed up harder, λ > 1"
-        ),
-        Fate("skipped", "◇", "penalty skipped", "a good completion has it in the same place: spared, λ < 1"),
-        Fate("up", "▲", "pushed up", "made likelier"),
+        Fate("amplified", "▲▲", "push amplified", "shared with a bad completion: pushed up harder, λ > 1"),
+        Fate("skipped", "◇", "penalty skipped", "shared with a good completion: not pushed down, λ < 1"),
+        Fate("up", "▲", "pushed up", "made more likely"),
         Fate("down", "▼", "pushed down", "made less likely"),
-        Fate("worsened", "▼▼", "pushed down harder", "λ > 1, but the entropy penalty outweighs the advantage"),
+        Fate("worsened", "▼▼", "pushed down harder", "λ > 1, but the entropy penalty exceeds the advantage"),
         Fate("still", "=", "no push", "the advantage is zero"),
-        Fate("untrained", "○", "not trained", "tool output and the like: keeps its place, gets no push"),
-        Fate("filtered", "▨", "completion filtered", "mean entropy ⟨H⟩ above the threshold: nothing in it moves"),
-        Fate("invalid", "✕", "completion left out", "it has no score, or was cut off and masked: nothing in it moves"),
+        Fate("untrained", "○", "not trained", "not written by the policy, such as tool output"),
+        Fate("filtered", "▨", "completion filtered", "mean entropy ⟨H⟩ above the threshold: no token is pushed"),
+        Fate("invalid", "✕", "completion excluded", "no reward, or truncated and masked: no token is pushed"),
     )
 }
 RARE = ("worsened", "still", "untrained", "invalid")
-"""Explained only where they occur."""
+"""Listed in the legend only where they occur."""
 
 
 def token_fates(completion: CompletionRecord) -> list[str]:
@@ -47,20 +45,23 @@ def token_fates(completion: CompletionRecord) -> list[str]:
         return ["invalid"] * size
     if not completion.kept:
         return ["filtered"] * size
-    return [_fate(completion, place) for place in range(size)]
+    return [_fate(completion, position) for position in range(size)]
 
 
-def in_run(completion: CompletionRecord, place: int) -> bool:
+def in_conflict_run(completion: CompletionRecord, position: int) -> bool:
     """Whether the token is in one of the completion's two conflict runs."""
-    return place < completion.prefix or place >= len(completion.token_ids) - completion.suffix
+    return position < completion.prefix or position >= len(completion.token_ids) - completion.suffix
 
 
-def _fate(completion: CompletionRecord, place: int) -> str:
-    weight, pushed = completion.token_weight[place] or 0.0, completion.token_advantage[place] or 0.0
-    if not completion.trained[place]:
+def _fate(completion: CompletionRecord, position: int) -> str:
+    weight = completion.token_weight[position] or 0.0
+    push = completion.token_advantage[position] or 0.0
+    if not completion.trained[position]:
         return "untrained"
-    if weight < 1 and in_run(completion, place) and (completion.advantage or 0.0) < 0:
+    if weight < 1 and in_conflict_run(completion, position) and (completion.advantage or 0.0) < 0:
         return "skipped"
-    if weight > 1 and pushed:
-        return "amplified" if pushed > 0 else "worsened"
-    return "up" if pushed > 0 else "down" if pushed < 0 else "still"
+    if push > 0:
+        return "amplified" if weight > 1 else "up"
+    if push < 0:
+        return "worsened" if weight > 1 else "down"
+    return "still"

@@ -1,16 +1,16 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const asked = new URLSearchParams(location.hash.slice(1));
+const fragment = new URLSearchParams(location.hash.slice(1));
 const root = document.documentElement;
 const at = (id) => document.getElementById(id);
 const TIED = 1e-5;
 const state = {
   group: data.opened,
-  view: asked.get("view") || (innerWidth < 700 ? "flow" : "aligned"),
-  current: null, // [row, place] of the token that was last focused
+  view: fragment.get("view") || (innerWidth < 700 ? "flow" : "aligned"),
+  current: null, // [row, place] of the last focused token
 };
-let rows = []; // the completions of the group, good ones first
-let cells = []; // cells[row][place] is the element of a token
+let rows = []; // the completions of the group, the good ones first
+let cells = []; // cells[row][place] is the element of that token
 
 function make(tag, names, text, parent) {
   const element = document.createElement(tag);
@@ -58,7 +58,7 @@ function factsElement(row, parent) {
   const who = make("div", "who", null, facts);
   make("span", "number", `#${row.sample}`, who);
   const direction = sign(row);
-  if (!row.valid) make("span", "out", "left out: no score, or masked", who);
+  if (!row.valid) make("span", "out", "excluded: no reward, or masked", who);
   else if (!row.kept) make("span", "out", "filtered", who);
   else make("span", ["bad", "out", "good"][direction + 1], ["▼ bad", "= tied", "▲ good"][direction + 1], who);
   const values = make("div", "values", null, facts);
@@ -98,8 +98,8 @@ function drawFlow(parent) {
   });
 }
 
-/* Where each token of a row goes: columns for the shared beginning and ending, the rest in the middle. A token is shown
-   once; the row's own runs come first. */
+/* The columns of a row's tokens: `left` for the shared prefix, `right` for the shared suffix, `middle` for the rest. Each
+   token is shown once. Where left and right overlap, the row's own conflict runs decide. */
 function columns(row, left, right) {
   const size = row.ids.length;
   const places = { left: [], middle: [], right: [] };
@@ -124,13 +124,13 @@ function drawAligned(parent) {
     cell.colSpan = size;
     make("span", "", size > 1 ? label : label.split(" ")[1], cell).title = label;
   };
-  bracket(left, "shared beginning");
-  make("th", "differ", left || right ? "where they differ" : "no conflict tokens, at the start or at the end", head);
-  bracket(right, "shared ending");
+  bracket(left, "shared prefix");
+  make("th", "differ", left || right ? "where they differ" : "no conflict tokens at the start or at the end", head);
+  bracket(right, "shared suffix");
   const body = make("tbody", "", null, table);
   const placed = rows.map((row) => columns(row, left, right));
   const longest = Math.max(...placed.map((places) => places.middle.length));
-  table.style.setProperty("--middle", `${Math.min(48, Math.max(19, 4 * Math.sqrt(longest))).toFixed(1)}rem`); // of a picture
+  table.style.setProperty("--middle", `${Math.min(48, Math.max(19, 4 * Math.sqrt(longest))).toFixed(1)}rem`); // used in pictures only
   rows.forEach((row, index) => {
     const line = make("tr", "", null, body);
     const header = make("th", "facts-cell", null, line);
@@ -164,7 +164,7 @@ function drawChanges() {
   box.replaceChildren();
   const table = make("table", "counts", null, box);
   make("caption", "", data.rollouts ? "What would GTPO have changed?" : "What did GTPO change?", table);
-  const titles = ["", "tokens protected", "downward push removed", "tokens amplified", "upward push added", "conflicts that are format tags"];
+  const titles = ["", "tokens protected", "downward push removed", "tokens amplified", "upward push added", "conflict tokens in format tags"];
   if (!data.rollouts) titles.push("completions filtered");
   const head = make("tr", "", null, make("thead", "", null, table));
   titles.forEach((title) => make("th", "", title, head));
@@ -197,16 +197,17 @@ function shared(row, place) {
 function sentence(row, place, partners) {
   const fate = data.fates[row.fates[place]];
   if (!inRun(row, place) || ["filtered", "invalid"].includes(fate.name)) return `${fate.label}: ${fate.meaning}`;
-  const where = inPrefix(row, place) ? "beginning" : "ending";
+  const where = inPrefix(row, place) ? "prefix" : "suffix";
   const others = partners.map(([index]) => `#${rows[index].sample}`).join(", ");
   const kind = sign(row) > 0 ? "bad" : "good";
   const weight = row.weights[place];
   const effect = {
-    skipped: weight ? `the penalty is cut to ${number(weight)} of it` : "the penalty is skipped, the token keeps its probability",
-    amplified: `the push up is ${number(weight)} times as strong`,
-    worsened: `the push is ${number(weight)} times as strong, and points down: γ⟨H⟩ is larger than the advantage`,
+    skipped: weight ? `its penalty is multiplied by ${number(weight)}` : "its penalty is skipped",
+    amplified: `its upward push is multiplied by ${number(weight)}`,
+    worsened: `its push is multiplied by ${number(weight)}; the push is downward because γ⟨H⟩ exceeds the advantage`,
   }[fate.name] || fate.label;
-  return `Shared ${where}: the ${kind} ${partners.length > 1 ? "completions" : "completion"} ${others} have it in the same place, so ${effect}.`;
+  const subject = partners.length > 1 ? `completions ${others} have` : `completion ${others} has`;
+  return `Shared ${where}: the ${kind} ${subject} the same token in this position, so ${effect}.`;
 }
 
 function showDetails(index, place) {
@@ -232,8 +233,8 @@ function showDetails(index, place) {
 function hint() {
   const line = make("div", "line", null, at("details"));
   at("details").replaceChildren(line);
-  if (matchMedia("(hover: none) and (pointer: coarse)").matches) return make("span", "", "Tap a token to see what happens to it.", line);
-  make("span", "", "Point at a token, or walk with the keys:", line);
+  if (matchMedia("(hover: none) and (pointer: coarse)").matches) return make("span", "", "Tap a token for details.", line);
+  make("span", "", "Hover over a token, or use the keys:", line);
   for (const [keys, what] of [["← → ↑ ↓", "tokens"], ["n p", "groups"], ["] [", "steps"], ["v", "layout"], ["e", "entropy"], ["t", "theme"]]) {
     if (what === "entropy" && at("entropy").hidden) continue;
     const pair = make("span", "figure", null, line);
@@ -245,7 +246,7 @@ function hint() {
 function draw() {
   const group = data.groups[state.group];
   rows = group.completions.map((row, index) => ({ ...row, sample: index + 1 }));
-  rows.sort((one, other) => (other.valid - one.valid) || (other.advantage - one.advantage));
+  rows.sort((first, second) => (second.valid - first.valid) || (second.advantage - first.advantage));
   cells = rows.map(() => []);
   state.current = null;
   at("prompt").textContent = group.prompt;
@@ -345,8 +346,8 @@ function start() {
   at("title").textContent = data.title;
   document.title = `Token view: ${data.title}`;
   if (data.rollouts) at("prompt-box").before(at("changes"));
-  if (asked.has("picture")) root.classList.add("picture");
-  if (asked.has("theme")) root.dataset.theme = asked.get("theme");
+  if (fragment.has("picture")) root.classList.add("picture");
+  if (fragment.has("theme")) root.dataset.theme = fragment.get("theme");
   for (const note of data.notes) make("div", "note", note, at("notes"));
   for (const step of new Set(data.groups.map((group) => group.step))) make("option", "", step, at("step")).value = step;
   at("entropy").hidden = !data.groups.some((group) => group.completions.some((row) => row.entropies));

@@ -1,8 +1,8 @@
-"""The token view: one self-contained HTML page that shows what the update does to each token.
+"""The token view as one self-contained HTML page.
 
-The page's data is JSON in a block that the browser does not execute, with every character escaped that could end the
-block. The page's script puts text in by `textContent` only, and its content security policy allows that one script and
-that one style sheet by their hashes and nothing from outside.
+The data of the page is JSON in a block that the browser does not execute; every character that could end the block is
+escaped. The script inserts text by `textContent` only. The content security policy allows this script and this style
+sheet by their hashes, and nothing else.
 """
 
 import base64
@@ -19,34 +19,33 @@ from gtpo.records import CompletionRecord, GroupRecord
 from gtpo.text import visible, visible_lines
 from gtpo.token_view.changes import Changes, count_changes
 from gtpo.token_view.fates import FATES, RARE, token_fates
-from gtpo.token_view.groups import Recorded
+from gtpo.token_view.groups import LoadedGroups
 
 MAX_TOKENS = 400_000
-"""Tokens in one page, about 40 bytes each: beyond that some steps are left out."""
+"""Tokens in one page, about 40 bytes each. Larger pages show only some of the groups."""
 
 
 def render_page(
-    recorded: Recorded, *, title: str, rollouts: bool = False, opened: int = 0, max_tokens: int = MAX_TOKENS
+    loaded: LoadedGroups, *, title: str, rollouts: bool = False, opened: int = 0, max_tokens: int = MAX_TOKENS
 ) -> str:
-    """The page as text; `opened` is the number of the group that shows first."""
-    groups = recorded.groups
-    numbers = sorted({*thin_out(groups, max_tokens), opened})
-    shown = [groups[number] for number in numbers]
-    notes = list(recorded.notes)
-    if len(shown) < len(groups):
+    """The HTML page; `opened` is the index of the group that is shown first."""
+    groups = loaded.groups
+    indices = sorted({*thin_out(groups, max_tokens), opened})
+    notes = list(loaded.notes)
+    if len(indices) < len(groups):
         notes.append(
-            f"The page shows {len(shown)} of {len(groups)} groups, evenly spread, to stay small enough for a browser. "
-            "Give --step for a particular one."
+            f"The page shows {len(indices)} of {len(groups)} groups, evenly spaced, to stay small enough for a "
+            "browser. Pass --step to see a particular one."
         )
     data = {
         "title": visible(title),
         "rollouts": rollouts,
-        "opened": numbers.index(opened),
+        "opened": indices.index(opened),
         "notes": [visible_lines(note) for note in notes],
         "fates": [dataclasses.asdict(fate) for fate in FATES.values()],
         "rare": RARE,
         "changes": _changes(count_changes(groups)),
-        **_groups(shown),
+        **_groups([groups[index] for index in indices]),
     }
     style, script = _part("css"), _part("js")
     policy = (
@@ -58,7 +57,7 @@ def render_page(
 
 
 def embedded_json(data: Any) -> str:
-    """JSON that can stand in an HTML script block: plain ASCII without <, > and &.
+    """JSON that is safe in an HTML script block: plain ASCII without <, > and &.
 
     >>> embedded_json({"a": "</script>\\u2028"})
     '{"a":"\\\\u003c/script\\\\u003e\\\\u2028"}'
@@ -67,11 +66,11 @@ def embedded_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def thin_out(groups: Sequence[GroupRecord], most: int) -> list[int]:
-    """The numbers of evenly spread groups with about `most` tokens in all at most; at least one."""
+def thin_out(groups: Sequence[GroupRecord], max_tokens: int) -> list[int]:
+    """The indices of evenly spaced groups that have about `max_tokens` tokens together; at least one."""
     total = sum(len(completion.token_ids) for group in groups for completion in group.completions)
-    number = len(groups) if total <= most else max(1, len(groups) * most // total)
-    return [index * len(groups) // number for index in range(number)]
+    num_shown = len(groups) if total <= max_tokens else max(1, len(groups) * max_tokens // total)
+    return [number * len(groups) // num_shown for number in range(num_shown)]
 
 
 def _groups(groups: Sequence[GroupRecord]) -> dict[str, Any]:
@@ -105,7 +104,7 @@ def _completion(completion: CompletionRecord, texts: dict[str, int]) -> dict[str
         "suffix": completion.suffix,
         "ids": completion.token_ids,
         "texts": [texts.setdefault(visible(piece), len(texts)) for piece in completion.pieces],
-        "breaks": [place for place, piece in enumerate(completion.pieces) if "\n" in piece],
+        "breaks": [position for position, piece in enumerate(completion.pieces) if "\n" in piece],
         "fates": [names.index(fate) for fate in token_fates(completion)],
         "weights": [_number(value) for value in completion.token_weight],
         "advantages": [_number(value) for value in completion.token_advantage],
@@ -118,7 +117,7 @@ def _changes(changes: Changes) -> dict[str, Any]:
     return {**dataclasses.asdict(changes), **shares}
 
 
-def _number(value: Any) -> float | None:
+def _number(value: float | None) -> float | None:
     return float(f"{value:.5g}") if is_number(value) else None
 
 

@@ -1,12 +1,12 @@
-"""Rollouts of any GRPO run as groups: what would GTPO have changed?
+"""Groups from the completions of any GRPO run: what would GTPO have changed?
 
-Read are JSON lines and the parquet files that TRL writes with `log_completions`. Both have text only, so tokens are
-made again, the end token and the entropies are missing, and the entropy filter and penalty stay out.
+The completions come from JSON Lines or from the parquet files that TRL writes with `log_completions`. Both have text
+only. It is tokenized again, without the end token and without entropies, so the entropy filter and penalty are off.
 """
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,16 @@ from gtpo.core.config import ShapingConfig
 from gtpo.core.shaping import shape_advantages
 from gtpo.errors import DataError
 from gtpo.files import JsonLines, is_integer, is_number
-from gtpo.records import GroupRecord, completion_record
-from gtpo.token_view.groups import Recorded
-
-Encoder = Callable[[str], tuple[list[int], list[str]]]
-"""Text to token ids and the text of each token."""
+from gtpo.records import CompletionRecord, GroupRecord, completion_record
+from gtpo.token_view.encoders import Encoder
+from gtpo.token_view.groups import LoadedGroups
 
 TEXT_ONLY = (
-    "Made from text: the tokens were made again and may differ from those that were sampled, the end token and the "
-    "entropies are missing, so the entropy filter and penalty are left out. Groups are rows of one step and prompt."
+    "These groups were built from text. It was tokenized again, so tokens may differ from those that were sampled. "
+    "The end token and the entropies are missing, so the entropy filter and the entropy penalty are off. "
+    "Rows with the same step and prompt are a group."
 )
-WORDS_ONLY = "No tokenizer was given: the tokens here are words, tags and signs, not the model's. Give --tokenizer."
+WORDS_ONLY = "There is no tokenizer: the tokens are words, tags and punctuation, not the model's. Pass --tokenizer."
 
 _KNOWN = {"step", "prompt", "completion", "reward", "rewards", "advantage"}
 _CONFLICTS_ONLY = ShapingConfig(entropy_filter="off", entropy_penalty=0.0)
@@ -34,7 +33,7 @@ _CONFLICTS_ONLY = ShapingConfig(entropy_filter="off", entropy_penalty=0.0)
 
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """One completion as text: parts that the policy wrote and parts that it was given (tool output)."""
+    """One completion as text. `parts` has each part and whether it is trained; tool output is not."""
 
     step: int
     prompt: str
@@ -44,39 +43,43 @@ class Rollout:
     advantage: float | None
 
 
-def read_rollouts(paths: Sequence[Path], encode: Encoder) -> Recorded:
-    """The groups in some files or folders of rollouts, shaped by GTPO's conflict weights alone."""
+def load_rollouts(paths: Sequence[Path], encode: Encoder) -> LoadedGroups:
+    """The groups in files or folders of completions, shaped by GTPO's conflict weights alone."""
     skipped: Counter[str] = Counter()
-    groups: dict[tuple[int, str], list[Rollout]] = {}
+    rollouts: dict[tuple[int, str], list[Rollout]] = {}
     for path in _files(paths):
         for row in _rows(path, skipped):
             rollout = _rollout(row, skipped)
             if rollout is not None:
-                groups.setdefault((rollout.step, rollout.prompt), []).append(rollout)
+                rollouts.setdefault((rollout.step, rollout.prompt), []).append(rollout)
     notes = [f"{count} rows skipped: {reason}." for reason, count in skipped.items()]
-    alone = sum(len(members) == 1 for members in groups.values())
-    if alone:
-        notes.append(f"{alone} of {len(groups)} prompts have one completion only, which nothing can conflict with.")
-    if not groups:
-        raise DataError("There is no rollout to show. " + (" ".join(notes) or "The files are empty."))
-    return Recorded([_group(members, encode) for _, members in sorted(groups.items(), key=lambda g: g[0][0])], notes)
+    num_single = sum(len(members) == 1 for members in rollouts.values())
+    if num_single:
+        notes.append(f"{num_single} of {len(rollouts)} prompts have a single completion, which has no conflicts.")
+    if not rollouts:
+        raise DataError("There are no completions to show. " + (" ".join(notes) or "The files are empty."))
+    groups = [_group(members, encode) for members in rollouts.values()]
+    return LoadedGroups(sorted(groups, key=lambda group: group.step), notes)
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
-        if path.is_dir():
-            inside = sorted([*path.glob("*.parquet"), *path.glob("completions/*.parquet")]) or sorted(
-                path.glob("*.jsonl")
-            )
-            if not inside:
-                raise DataError(f"{path} holds no .parquet and no .jsonl file of completions.")
-            found += inside
-        elif path.is_file():
-            found.append(path)
+        if path.is_file():
+            files.append(path)
+        elif path.is_dir():
+            files += _files_in(path)
         else:
-            raise DataError(f"{path} does not exist. Give a .jsonl or .parquet file of completions.")
-    return found
+            raise DataError(f"{path} does not exist. Pass a .jsonl or .parquet file of completions.")
+    return files
+
+
+def _files_in(folder: Path) -> list[Path]:
+    tables = sorted([*folder.glob("*.parquet"), *folder.glob("completions/*.parquet")])
+    files = tables or sorted(folder.glob("*.jsonl"))
+    if not files:
+        raise DataError(f"{folder} has no .parquet or .jsonl files. Pass a folder or a file with completions.")
+    return files
 
 
 def _rows(path: Path, skipped: Counter[str]) -> list[dict[str, Any]]:
@@ -91,30 +94,39 @@ def _rows(path: Path, skipped: Counter[str]) -> list[dict[str, Any]]:
     try:
         return parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError):
-        skipped[f"{path.name} is not a whole parquet file"] += 1
+        skipped[f"{path.name} is not a complete parquet file"] += 1
         return []
 
 
 def _rollout(row: dict[str, Any], skipped: Counter[str]) -> Rollout | None:
     if "prompt" not in row or "completion" not in row:
-        skipped["no prompt or no completion"] += 1
+        skipped["prompt or completion is missing"] += 1
         return None
     if "reward" not in row and "advantage" not in row:
-        skipped["neither a reward nor an advantage"] += 1
+        skipped["reward and advantage are both missing"] += 1
         return None
     parts = _parts(row["completion"])
     if parts is None or not is_integer(row.get("step", 0)):
-        skipped["a completion that is neither text nor chat messages, or a step that is no whole number"] += 1
+        skipped["completion is not text or chat messages, or step is not an integer"] += 1
         return None
-    given = row["rewards"] if isinstance(row.get("rewards"), dict) else {}
-    by_function = given or {name: value for name, value in row.items() if name not in _KNOWN and is_number(value)}
-    rewards = {str(name): _number(value) for name, value in by_function.items()}
-    if "reward" in row and not given:
-        rewards = {"reward": _number(row["reward"]), **rewards}
     return Rollout(
-        row.get("step", 0), _prompt(row["prompt"]), parts, rewards, _number(row.get("reward")),
-        _number(row.get("advantage")),
-    )  # fmt: skip
+        step=row.get("step", 0),
+        prompt=_prompt(row["prompt"]),
+        parts=parts,
+        rewards=_rewards(row),
+        reward=_number(row.get("reward")),
+        advantage=_number(row.get("advantage")),
+    )
+
+
+def _rewards(row: dict[str, Any]) -> dict[str, float | None]:
+    """The rewards by function: those in `rewards`, otherwise `reward` and every other column of numbers."""
+    by_function = row.get("rewards")
+    if isinstance(by_function, dict) and by_function:
+        return {str(name): _number(value) for name, value in by_function.items()}
+    rewards = {"reward": _number(row["reward"])} if "reward" in row else {}
+    rewards |= {name: float(value) for name, value in row.items() if name not in _KNOWN and is_number(value)}
+    return rewards
 
 
 def _parts(completion: Any) -> list[tuple[str, bool]] | None:
@@ -143,10 +155,10 @@ def _number(value: Any) -> float | None:
 
 
 def _advantages(members: Sequence[Rollout]) -> list[float | None]:
-    """R − mean R where there are rewards, else the advantages as they are; None where a row has neither."""
-    scored = [member.reward for member in members if member.reward is not None]
-    if scored:
-        mean = sum(scored) / len(scored)
+    """R − mean R where there are rewards, otherwise the given advantages; None where a row has neither."""
+    rewards = [member.reward for member in members if member.reward is not None]
+    if rewards:
+        mean = sum(rewards) / len(rewards)
         return [None if member.reward is None else member.reward - mean for member in members]
     return [member.advantage for member in members]
 
@@ -156,15 +168,15 @@ def _group(members: Sequence[Rollout], encode: Encoder) -> GroupRecord:
     advantages = _advantages(members)
     longest = max(1, *(len(ids) for ids, _, _ in encoded))
     shape = len(members), longest
-    completion_ids, inside, trained = (torch.zeros(shape, dtype=torch.int64) for _ in range(3))
+    completion_ids, completion_mask, trained = (torch.zeros(shape, dtype=torch.int64) for _ in range(3))
     for row, (ids, _, is_trained) in enumerate(encoded):
         completion_ids[row, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
-        inside[row, : len(ids)] = 1
+        completion_mask[row, : len(ids)] = 1
         trained[row, : len(ids)] = torch.tensor(is_trained, dtype=torch.int64)
     shaped = shape_advantages(
         completion_ids,
-        inside,
-        torch.tensor([advantage or 0.0 for advantage in advantages], dtype=torch.float64),  # any reward fits
+        completion_mask,
+        torch.tensor([advantage or 0.0 for advantage in advantages], dtype=torch.float64),  # holds any reward
         torch.zeros(shape, dtype=torch.float64),
         torch.zeros(len(members), dtype=torch.int64),
         initial_entropy=None,
@@ -172,12 +184,12 @@ def _group(members: Sequence[Rollout], encode: Encoder) -> GroupRecord:
         valid=torch.tensor([advantage is not None for advantage in advantages]),
         config=_CONFLICTS_ONLY,
     )
-    completions = [
-        completion_record(
-            shaped, row, token_ids=ids, pieces=pieces, rewards=member.rewards, advantage=advantages[row] or 0.0
+    completions: list[CompletionRecord] = []
+    for row, (member, (ids, pieces, _)) in enumerate(zip(members, encoded, strict=True)):
+        advantage = advantages[row] or 0.0
+        completions.append(
+            completion_record(shaped, row, token_ids=ids, pieces=pieces, rewards=member.rewards, advantage=advantage)
         )
-        for row, (member, (ids, pieces, _)) in enumerate(zip(members, encoded, strict=True))
-    ]
     return GroupRecord(members[0].step, members[0].prompt, completions, None, None)
 
 

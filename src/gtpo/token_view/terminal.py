@@ -1,13 +1,17 @@
-"""The token view of one group for a terminal: the same fates, with marks that also work without colour."""
+"""The token view of one group in a terminal: the same fates, with marks that also work without color."""
 
 import math
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gtpo.records import CompletionRecord, GroupRecord
 from gtpo.text import visible, visible_lines
 from gtpo.token_view.changes import count_changes
 from gtpo.token_view.fates import FATES, RARE, token_fates
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.text import Text
 
 _STYLES = {
     "amplified": "bold white on #0b5fa5",
@@ -20,15 +24,15 @@ _STYLES = {
     "filtered": "dim",
     "invalid": "dim strike",
 }
-_BAR = 12
+_BAR_WIDTH = 12
 
 
-def group_view(group: GroupRecord) -> Any:
-    """A rich renderable: prompt, legend, the completions with the good ones first, and the counts."""
+def group_view(group: GroupRecord) -> "Group":
+    """What rich prints: prompt, legend, the completions with the good ones first, and the counts."""
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[Any] = [
+    parts: list[RenderableType] = [
         Text(f"step {group.step}", style="bold"),
         Text(visible_lines(group.prompt, 2000), style="dim"),
     ]
@@ -53,7 +57,7 @@ def changes_line(group: GroupRecord) -> str:
     )
 
 
-def _legend(present: set[str]) -> Any:
+def _legend(present: set[str]) -> "Text":
     from rich.text import Text
 
     text = Text()
@@ -66,13 +70,13 @@ def _legend(present: set[str]) -> Any:
     return text
 
 
-def _facts(number: int, completion: CompletionRecord, threshold: float | None) -> Any:
+def _facts(number: int, completion: CompletionRecord, threshold: float | None) -> "Text":
     from rich.text import Text
 
     advantage = completion.advantage or 0.0
     kind = "good" if advantage > 1e-5 else "bad" if advantage < -1e-5 else "tied"
     if not completion.valid:
-        kind = "left out: no score, or masked"
+        kind = "excluded: no reward, or masked"
     elif not completion.kept:
         kind = "filtered"
     text = Text(f"#{number} {kind}", style="bold")
@@ -86,28 +90,28 @@ def _facts(number: int, completion: CompletionRecord, threshold: float | None) -
 def _bar(entropy: float, threshold: float | None) -> str:
     if not threshold:
         return ""
-    filled = round(min(_BAR, max(0, _BAR / 2 * entropy / threshold)))  # a tiny threshold makes the bar no longer
-    cells = ["━" if cell < filled else "─" for cell in range(_BAR)]
-    cells.insert(_BAR // 2, "┃")
+    filled = round(min(_BAR_WIDTH, max(0, _BAR_WIDTH / 2 * entropy / threshold)))
+    cells = ["━" if cell < filled else "─" for cell in range(_BAR_WIDTH)]
+    cells.insert(_BAR_WIDTH // 2, "┃")
     name = "ln 2" if abs(threshold - math.log(2)) < 1e-4 else f"{threshold:.2f}"
     return f" {''.join(cells)} {'above' if entropy > threshold else 'below'} {name}"
 
 
-def _tokens(completion: CompletionRecord) -> Any:
+def _tokens(completion: CompletionRecord) -> "Text":
     from rich.text import Text
 
     text = Text("  ")
     fates = token_fates(completion)
-    for fate, run in groupby(range(len(fates)), key=fates.__getitem__):
+    for fate, positions in groupby(range(len(fates)), key=fates.__getitem__):
         text.append(FATES[fate].mark, style=_STYLES[fate])
-        starts = True
-        for place in run:
-            piece = visible(completion.pieces[place])
-            if not starts and not piece.startswith(" "):
+        is_first = True
+        for position in positions:
+            piece = visible(completion.pieces[position])
+            if not is_first and not piece.startswith(" "):
                 text.append("│", style="dim")
             text.append(piece, style=_STYLES[fate])
-            starts = "\n" in completion.pieces[place]
-            if starts:
+            is_first = "\n" in completion.pieces[position]
+            if is_first:
                 text.append("\n  ")
         text.append(" ")
     return text if completion.pieces else Text("  empty completion", style="italic")

@@ -8,8 +8,7 @@ from datasets import Dataset
 from gtpo.errors import ConfigError, DataError
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
 from gtpo.problems.lab import lab_problems
-from gtpo.problems.loading import is_file_name
-from gtpo.problems.local import parse_columns
+from gtpo.problems.loading import is_file_name, parse_columns
 from gtpo.problems.problem import COLUMNS, filter_by_length, to_dataset
 from gtpo.training.config.options import RunOptions
 

@@ -11,10 +11,10 @@ from transformers import AutoConfig
 
 from gtpo.core.config import ShapingConfig
 from gtpo.errors import ConfigError, require
-from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import load_problems, to_messages
-from gtpo.rewards.correctness import CORRECT
-from gtpo.rewards.format import COMPLETE
+from gtpo.problems.problem import encode_prompt
+from gtpo.rewards.correctness import CORRECT_ANSWER_SCORE
+from gtpo.rewards.format import COMPLETE_FORMAT_SCORE
 from gtpo.training.config.plan import Plan
 from gtpo.training.config.vllm import require_room, require_vllm
 from gtpo.training.data import (
@@ -31,7 +31,7 @@ from gtpo.training.rewards import find_reward
 
 GIB = 2**30
 NUM_TRIED = 3
-PAPER_SPREAD = CORRECT + COMPLETE
+PAPER_SPREAD = CORRECT_ANSWER_SCORE + COMPLETE_FORMAT_SCORE
 
 
 def describe(plan: Plan) -> str:

@@ -1,9 +1,9 @@
-"""Which padding can be cut off without changing what the model computes, and cutting it off.
+"""Which padding can be removed without changing what the model computes, and its removal.
 
-TRL pads completions on the right and prompts on the left, and passes no position ids. Behind a completion nothing is
-attended to, so that padding may always go, unless the rotary frequencies depend on the width of the batch (dynamic
-NTK, longrope), or an index picks the tokens to attend to and breaks its ties by that width. In front of a prompt it
-moves every position: it may go only where nothing but distances count.
+TRL pads completions on the right and prompts on the left, and passes no position ids. Nothing attends to the padding
+after a completion, so it can go, with two exceptions: rotary frequencies that depend on the width of the batch
+(dynamic NTK, longrope), and an index that selects the tokens to attend to and breaks ties by that width. Removing the
+padding before a prompt shifts every position, so it can go only where the model depends on nothing but distances.
 """
 
 import dataclasses
@@ -12,10 +12,18 @@ from typing import Any
 from torch import Tensor
 
 PROMPT_KEYS = frozenset({"prompt_ids", "prompt_mask"})
-COMPLETION_KEYS = frozenset({
-    "completion_ids", "completion_mask", "tool_mask", "advantages", "old_per_token_logps", "ref_per_token_logps",
-    "sampling_per_token_logps", "importance_sampling_ratio",
-})  # fmt: skip
+COMPLETION_KEYS = frozenset(
+    {
+        "completion_ids",
+        "completion_mask",
+        "tool_mask",
+        "advantages",
+        "old_per_token_logps",
+        "ref_per_token_logps",
+        "sampling_per_token_logps",
+        "importance_sampling_ratio",
+    }
+)
 SHARED_KEYS = frozenset({"num_items_in_batch"})
 
 FIXED_ROTARY = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
@@ -24,7 +32,7 @@ FIXED_ATTENTION = frozenset({"full_attention", "sliding_attention"})
 
 @dataclasses.dataclass(frozen=True)
 class Padding:
-    """What may be cut off the batches of a model; widths stay multiples of `multiple`."""
+    """Whether padding after completions and before prompts can be removed. Widths stay multiples of `multiple`."""
 
     completions: bool
     prompts: bool
@@ -35,21 +43,21 @@ class Padding:
         config = model.config.get_text_config()
         rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or {}
         per_layer = [value for value in rotary.values() if isinstance(value, dict)] or [rotary]
-        is_fixed = all(each.get("rope_type", "default") in FIXED_ROTARY for each in per_layer)
+        is_fixed = all(layer.get("rope_type", "default") in FIXED_ROTARY for layer in per_layer)
         is_fixed = is_fixed and getattr(config, "index_topk", None) is None
         is_rotary = bool(rotary) and (per_layer == [rotary] or None not in rotary.values())  # in all of its layers
-        knows_only_distances = (
+        depends_on_distances_only = (
             is_rotary
-            and not any("llama_4_scaling_beta" in each for each in per_layer)
+            and not any("llama_4_scaling_beta" in layer for layer in per_layer)
             and not getattr(config, "alibi", False)
             and not getattr(model, "_is_stateful", False)
             and set(getattr(config, "layer_types", None) or ()) <= FIXED_ATTENTION
-            and not any(each.is_prompt_learning for each in (getattr(model, "peft_config", None) or {}).values())
+            and not any(adapter.is_prompt_learning for adapter in (getattr(model, "peft_config", None) or {}).values())
         )
-        return cls(is_fixed, is_fixed and knows_only_distances, multiple or 1)
+        return cls(is_fixed, is_fixed and depends_on_distances_only, multiple or 1)
 
     def widths(self, prompt_mask: Tensor, completion_mask: Tensor) -> tuple[int, int]:
-        """How many columns must stay: the last ones of the prompts, the first ones of the completions. At least 1."""
+        """How many columns stay: the last ones of the prompts, the first ones of the completions; at least 1 each."""
         prompt = self._used(prompt_mask.flip(1)) if self.prompts else prompt_mask.shape[1]
         completion = self._used(completion_mask) if self.completions else completion_mask.shape[1]
         return prompt, completion
@@ -59,7 +67,7 @@ class Padding:
         return min(mask.shape[1], -(-used // self.multiple) * self.multiple)
 
     def cut(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """The same rows without what may go. One ratio for a whole completion, (B, 1), stays."""
+        """The same rows without removable padding. A ratio per completion, (B, 1), keeps its shape."""
         prompt, completion = self.widths(batch["prompt_mask"], batch["completion_mask"])
         full = batch["completion_mask"].shape[1]
 
@@ -74,6 +82,6 @@ class Padding:
 
 
 def lengths(mask: Tensor) -> Tensor:
-    """(B, T) -> (B,): the place of each row's last 1, counted from 1; 0 where there is none."""
-    places = mask.new_ones(mask.shape[1]).cumsum(0)
-    return (mask.ne(0) * places).amax(dim=1)
+    """(B, T) -> (B,): the position of the last 1 of each row, counted from 1; 0 if there is none."""
+    positions = mask.new_ones(mask.shape[1]).cumsum(0)
+    return (mask.ne(0) * positions).amax(dim=1)

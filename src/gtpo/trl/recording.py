@@ -1,22 +1,24 @@
-"""Writes the records of a run (gtpo.records) from inside TRL: metrics at every log, whole groups now and then."""
+"""The records of a run on TRL (gtpo.records): metrics at every log, and complete groups of completions."""
 
 import math
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from gtpo.core.shaping import ShapedAdvantages
-from gtpo.files import JsonLines
+from gtpo.files import JsonLines, is_number
 from gtpo.logged import without_summary
-from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, completion_record, group_to_row
+from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, completion_record
 from gtpo.trl.gathering import Rows
+
+Decode = Callable[[list[int]], str]
 
 
 class MetricsRecorder(TrainerCallback):
-    """Appends what the trainer logs to `metrics.jsonl`; a resumed run first drops what came after its checkpoint."""
+    """Appends what the trainer logs to `metrics.jsonl`. A resumed run first drops the steps after its checkpoint."""
 
     def __init__(self) -> None:
         self.earlier_seconds, self.start = 0.0, time.monotonic()
@@ -36,8 +38,8 @@ class MetricsRecorder(TrainerCallback):
                 records.truncate_after(state.global_step)
         metrics = JsonLines(folder / METRICS_FILE)
         if metrics.path.exists():
-            seconds = (row.get("seconds") for row in metrics.rows())
-            self.earlier_seconds = max((one for one in seconds if isinstance(one, int | float)), default=0.0)
+            seconds = [row["seconds"] for row in metrics.rows() if is_number(row.get("seconds"))]
+            self.earlier_seconds = max(seconds, default=0.0)
 
     def on_log(
         self,
@@ -55,47 +57,34 @@ class MetricsRecorder(TrainerCallback):
         JsonLines(Path(str(args.output_dir)) / METRICS_FILE).append(row)
 
 
-def record_groups(
-    trainer: Any,
+def group_records(
+    step: int,
     rows: Rows,
     shaped: ShapedAdvantages,
-    batch: dict[str, Any],
-    rewards_per_func: Tensor,
+    *,
+    prompts: Sequence[list[int]],
+    rewards: Sequence[Mapping[str, float]],
+    decode: Decode,
+    entropy_threshold: float,
     initial_entropy: float,
-) -> None:
-    """Write the first groups of the main process's part of a generation batch, if this step is to be recorded."""
-    args, step = trainer.args, trainer.state.global_step
-    if not (trainer.model.training and trainer.is_world_process_zero() and _is_due(trainer)):
-        return
-    size = trainer.num_generations
-    for group in range(min(args.record_groups, len(rows.group_ids) // size)):
-        members = range(group * size, (group + 1) * size)
-        prompt_ids = batch["prompt_ids"][members.start][batch["prompt_mask"][members.start].bool()]
-        rewards = rewards_per_func[rows.first + members.start : rows.first + members.stop].tolist()
+) -> list[GroupRecord]:
+    """The records of the first groups of `rows`, one for each of `prompts`; `rewards` are those of each row."""
+    records: list[GroupRecord] = []
+    for group, prompt in zip(rows.group_ids.unique(), prompts, strict=False):
+        members = (rows.group_ids == group).nonzero().flatten().tolist()
         record = GroupRecord(
-            step=step + 1,
-            prompt=trainer.processing_class.decode(prompt_ids, skip_special_tokens=False),
-            completions=[
-                _completion(trainer, row, dict(zip(trainer.reward_func_names, scores, strict=True)), rows, shaped)
-                for row, scores in zip(members, rewards, strict=True)
-            ],
-            entropy_threshold=args.entropy_threshold,
+            step=step,
+            prompt=decode(prompt),
+            completions=[_completion_record(row, rewards[row], rows, shaped, decode) for row in members],
+            entropy_threshold=entropy_threshold,
             initial_entropy=initial_entropy,
         )
-        JsonLines(Path(args.output_dir) / GROUPS_FILE).append(group_to_row(record))
+        records.append(record)
+    return records
 
 
-def _is_due(trainer: Any) -> bool:
-    """Is a multiple of `record_every` among the optimizer steps that this generation batch is for? Once a step."""
-    args = trainer.args
-    accumulation = args.gradient_accumulation_steps
-    steps_covered = max(1, args.steps_per_generation * trainer.num_iterations // accumulation)
-    begins_a_step = trainer._step % accumulation == 0
-    return begins_a_step and -trainer.state.global_step % args.record_every < steps_covered
-
-
-def _completion(
-    trainer: Any, row: int, rewards: dict[str, float], rows: Rows, shaped: ShapedAdvantages
+def _completion_record(
+    row: int, rewards: Mapping[str, float], rows: Rows, shaped: ShapedAdvantages, decode: Decode
 ) -> CompletionRecord:
     size = int(rows.completion_mask[row].sum())
     token_ids = rows.completion_ids[row, :size].tolist()
@@ -103,7 +92,7 @@ def _completion(
         shaped,
         row,
         token_ids=token_ids,
-        pieces=[trainer.processing_class.decode([token]) for token in token_ids],
+        pieces=[decode([token]) for token in token_ids],
         rewards={name: None if math.isnan(score) else score for name, score in rewards.items()},
         advantage=rows.advantages[row].item(),
         entropy=shaped.entropy[row].item(),

@@ -1,38 +1,46 @@
-"""What a checkpoint must remember: the entropy of the policy before training touched it."""
+"""The initial entropy in checkpoints: measured once, stored with every checkpoint, restored on resume."""
 
 import dataclasses
 from typing import Any, cast
 
 from transformers import TrainerCallback, TrainerControl, TrainerState
-from transformers.trainer_callback import ExportableState
 
 from gtpo.core.initial_entropy import InitialEntropy
 from gtpo.errors import ConfigError
 
+STATE_NAME = "InitialEntropyCallback"
+"""The entry in `stateful_callbacks` of `trainer_state.json`.
 
-class InitialEntropyCallback(TrainerCallback, ExportableState):
-    """Keeps `InitialEntropy` in `trainer_state.json` of every checkpoint and takes it back from there on resume."""
+No callback has this class name: transformers would replace it on resume (`restore_callback_states_from_checkpoint`),
+and the trainer would be left with the old object.
+"""
 
-    def __init__(self, **measured: Any) -> None:
-        known = {field.name for field in dataclasses.fields(InitialEntropy)}  # older checkpoints say more
-        self.initial_entropy = InitialEntropy(**{name: value for name, value in measured.items() if name in known})
 
-    def state(self) -> dict[str, Any]:
-        return {"args": dataclasses.asdict(self.initial_entropy), "attributes": {}}
+class InitialEntropyState(TrainerCallback):
+    """Stores the trainer's `InitialEntropy` in `trainer_state.json` and restores it from there, in place."""
+
+    def __init__(self, initial_entropy: InitialEntropy) -> None:
+        self.initial_entropy = initial_entropy
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        saved = cast("dict[str, Any]", state.stateful_callbacks).get(STATE_NAME)
+        if args.initial_entropy is not None:  # overrides the value of the checkpoint
+            self.initial_entropy.given = args.initial_entropy
+        elif saved is not None:
+            for name in dataclasses.asdict(self.initial_entropy).keys() & saved["args"].keys():
+                setattr(self.initial_entropy, name, saved["args"][name])
+        elif state.global_step > 0 and args.entropy_filter == "auto":
+            raise ConfigError(
+                "entropy_filter='auto' needs the entropy of the initial policy, and the checkpoint of step "
+                f"{state.global_step} does not have it: it was not written by GTPOTrainer. It cannot be measured now, "
+                "because the policy has changed. Set initial_entropy, or set entropy_filter to 'all', 'negative' or "
+                "'off'."
+            )
+        self._store(state)
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._store(state)
+
+    def _store(self, state: TrainerState) -> None:
         states = cast("dict[str, Any]", state.stateful_callbacks)
-        if args.initial_entropy is not None:  # said now, it counts for more than what the checkpoint remembers
-            self.initial_entropy = InitialEntropy(given=args.initial_entropy)
-        elif state.global_step > 0:
-            saved = states.get(type(self).__name__)
-            if saved is not None:
-                self.initial_entropy = type(self)(**saved["args"]).initial_entropy
-            elif args.entropy_filter == "auto":
-                raise ConfigError(
-                    "entropy_filter='auto' needs the entropy of the initial policy, and the checkpoint at step "
-                    f"{state.global_step} does not have it: GTPOTrainer did not write it. Its policy is no longer the "
-                    "initial one, so it is not measured now. Set initial_entropy, or set entropy_filter to 'all', "
-                    "'negative' or 'off'."
-                )
-        states[type(self).__name__] = self.state()
+        states[STATE_NAME] = {"args": dataclasses.asdict(self.initial_entropy), "attributes": {}}

@@ -1,10 +1,15 @@
 """GTPOTrainer: TRL's GRPOTrainer with one advantage per token.
 
-TRL generates, scores, shuffles, splits and computes the loss. In between, in the one place where the completions of a
-prompt are together, this class turns TRL's (B,) advantages into GTPO's (B, T) ones. The loss is TRL's own.
+TRL generates, scores, shuffles, splits and computes the loss. After scoring, the completions of a prompt are together
+for the only time: there this class replaces TRL's (B,) advantages with GTPO's (B, T) advantages. The loss is TRL's.
 """
 
+import contextlib
+import dataclasses
+import textwrap
 import time
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -17,22 +22,28 @@ from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.errors import ConfigError, DataError
+from gtpo.files import JsonLines
+from gtpo.records import GROUPS_FILE, group_to_row
 from gtpo.trl.config import GTPOConfig
-from gtpo.trl.gathering import Rows, whole_groups
-from gtpo.trl.paper import PAPER
-from gtpo.trl.recording import MetricsRecorder, record_groups
+from gtpo.trl.gathering import Rows, complete_groups
+from gtpo.trl.recording import MetricsRecorder, group_records
 from gtpo.trl.resume import ExactResume
-from gtpo.trl.state import InitialEntropyCallback
+from gtpo.trl.state import InitialEntropyState
 from gtpo.trl.trimming import TrimmedBatches
 
-SCORED_ENTROPY = "entropy of all"
-"""Kept among TRL's metrics, which checkpoints hold, until it takes the place of `entropy` in the log."""
+
+@dataclasses.dataclass
+class Captured:
+    """What TRL computes while it scores a generation batch, and does not return."""
+
+    rewards: Tensor | None = None  # one column per reward function, rows of all processes; NaN: could not be scored
+    token_entropy: Tensor | None = None  # of the first scoring pass over the module of the policy
 
 
 class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     """Trainer for GTPO, Group-relative Trajectory-based Policy Optimization (arXiv:2508.03772).
 
-    Takes what GRPOTrainer takes, in the same order, with a GTPOConfig as `args`:
+    Takes the arguments of GRPOTrainer in the same order, with a GTPOConfig as `args`:
 
     ```python
     trainer = GTPOTrainer(
@@ -47,16 +58,26 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
 
     _tag_names = ["trl", "gtpo"]  # noqa: RUF012 (as in the parent)
     _name = "GTPO"
-    _paper = PAPER
+    _paper = {  # noqa: RUF012 (as in the parent)
+        "title": "GTPO: Stabilizing Group Relative Policy Optimization via Gradient and Entropy Control",
+        "id": "2508.03772",
+        "citation": textwrap.dedent("""\
+            @article{simoni2025gtpo,
+                title        = {{GTPO: Stabilizing Group Relative Policy Optimization
+                                 via Gradient and Entropy Control}},
+                author       = {Marco Simoni and Aleksandar Fontana and Giulio Rossolini
+                                and Andrea Saracino and Paolo Mori},
+                year         = 2025,
+                eprint       = {arXiv:2508.03772},
+            }"""),
+    }
 
     args: GTPOConfig
     accelerator: Any
     model: Any
     num_generations: int
     num_generations_eval: int
-    _is_scoring = False
-    _captured_entropy: Tensor | None = None
-    _rewards_per_func: Tensor | None = None
+    _captured: Captured | None = None
 
     def __init__(
         self, model: Any, reward_funcs: Any = None, args: GTPOConfig | None = None, *rest: Any, **kwargs: Any
@@ -66,33 +87,30 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
             args = GTPOConfig(f"{name.rstrip('/').split('/')[-1]}-GTPO")
         if not isinstance(cast("Any", args), GTPOConfig):
             raise ConfigError(
-                f"GTPOTrainer takes a GTPOConfig as args, got {type(args).__name__}: the method's knobs live there. "
-                "Replace the name of the class; every option of GRPOConfig is an option of GTPOConfig."
+                f"GTPOTrainer takes a GTPOConfig as args, got {type(args).__name__}. Rename the class: GTPOConfig has "
+                "every option of GRPOConfig."
             )
         super().__init__(model, reward_funcs, args, *rest, **kwargs)
         if self._is_vlm:
             raise ConfigError(
-                "GTPOTrainer does not take vision-language models: no test shows that its own entropy pass sees their "
-                "images. Pass a tokenizer as processing_class to train the text part, or use TRL's GRPOTrainer."
+                "GTPOTrainer does not support vision-language models: its entropy pass is not tested with images. "
+                "Pass a tokenizer as processing_class to train the text part, or use TRL's GRPOTrainer."
             )
+        self.initial_entropy = InitialEntropy(args.initial_entropy_prompts, given=args.initial_entropy)
         self.add_callback(MetricsRecorder())
-        self.add_callback(
-            InitialEntropyCallback(given=args.initial_entropy, num_prompts_needed=args.initial_entropy_prompts)
-        )
+        self.add_callback(InitialEntropyState(self.initial_entropy))
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        self._is_scoring, self._captured_entropy = True, None
         start = time.perf_counter()
-        try:
+        with self._capture() as captured:
             batch = super()._generate_and_score_completions(inputs)
-        finally:
-            self._is_scoring = False
-        assert self._rewards_per_func is not None
         sampled = time.perf_counter()
+        assert captured.rewards is not None
         group_size = self.num_generations if self.model.training else self.num_generations_eval
-        is_scorable = ~self._rewards_per_func.isnan().all(dim=1)
-        rows = whole_groups(self.accelerator, batch, self._token_entropy(batch), is_scorable, group_size)
-        initial_entropy = self._initial_entropy(rows)
+        is_scored = ~captured.rewards.isnan().all(dim=1)
+        token_entropy = self._token_entropy(batch, captured)
+        rows = complete_groups(self.accelerator, batch, token_entropy, is_scored, group_size)
+        initial_entropy = self._measure_initial_entropy(rows)
         shaped = shape_advantages(
             rows.completion_ids,
             rows.completion_mask,
@@ -104,44 +122,51 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
             valid=rows.valid,
             config=self.args.shaping,
         )
-        record_groups(self, rows, shaped, batch, self._rewards_per_func, initial_entropy)
-        mine = shaped.rows(rows.local)
-        batch["advantages"] = mine.advantages[:, : batch["completion_ids"].shape[1]]
+        if self._is_record_due():
+            self._record_groups(batch, rows, shaped, captured.rewards, initial_entropy)
+        batch["advantages"] = shaped.advantages[rows.local, : batch["completion_ids"].shape[1]]
         seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
-        self._log_shaping(mine, {"gtpo/initial_entropy": initial_entropy, **seconds})
-        if self.model.training and self.args.trim_batches and self.args.is_on_policy:
-            self._metrics["train"][SCORED_ENTROPY].append(self._mean_token_entropy(rows))
+        self._log_shaping(rows, shaped, {"gtpo/initial_entropy": initial_entropy, **seconds})
         return batch
 
+    @contextlib.contextmanager
+    def _capture(self) -> Generator[Captured]:
+        """Keep the rewards and the token entropies that the parent computes inside the block."""
+        self._captured = Captured()
+        try:
+            yield self._captured
+        finally:
+            self._captured = None
+
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The parent's, gathered over processes; remembered, for NaN says that a function could not score a row."""
-        rewards_per_func = super()._calculate_rewards(*args, **kwargs)
-        if rewards_per_func.isinf().any():
-            row, column = rewards_per_func.isinf().nonzero()[0].tolist()
+        rewards = super()._calculate_rewards(*args, **kwargs)
+        if rewards.isinf().any():
+            row, column = rewards.isinf().nonzero()[0].tolist()
             raise DataError(
-                f"Reward {self.reward_func_names[column]} returned {rewards_per_func[row, column]}, or more than "
-                f"float32 holds, for completion {row} of the batch (over all processes). Return a finite number, or "
-                "None where it cannot score."
+                f"Reward {self.reward_func_names[column]} returned {rewards[row, column]}, or a number too large for "
+                f"float32, for completion {row} of the batch (over all processes). Return a finite number, or None if "
+                "the completion cannot be scored."
             )
-        self._rewards_per_func = rewards_per_func
-        return rewards_per_func
+        if self._captured is not None:
+            self._captured.rewards = rewards
+        return rewards
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
-        """The parent's, keeping the entropies of the first pass that scoring makes over the policy's own module."""
-        if not self._is_scoring or model is not self.model or self._captured_entropy is not None:
+        captured = self._captured
+        if captured is None or captured.token_entropy is not None or model is not self.model:
             return super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        is_wanted = kwargs.pop("compute_entropy", False)
+        is_requested = kwargs.pop("compute_entropy", False)
         logps, entropy, aux_loss = super()._get_per_token_logps_and_entropies(
             model, *args, compute_entropy=True, **kwargs
         )
-        self._captured_entropy = entropy
-        return logps, entropy if is_wanted else None, aux_loss
+        captured.token_entropy = entropy
+        return logps, entropy if is_requested else None, aux_loss
 
-    def _token_entropy(self, batch: dict[str, Any]) -> Tensor:
-        """Entropies of the policy: from TRL's own pass over old log-probs if it made one, else from a pass of ours."""
-        if "old_per_token_logps" in batch:  # that pass comes first; a later one may be the reference's
-            assert self._captured_entropy is not None
-            return self._captured_entropy
+    def _token_entropy(self, batch: dict[str, Any], captured: Captured) -> Tensor:
+        """Entropies of the policy: from TRL's pass over old log-probs if it made one, else from a pass of our own."""
+        if "old_per_token_logps" in batch:  # that pass is the first; otherwise the first may be the reference's
+            assert captured.token_entropy is not None
+            return captured.token_entropy
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
         args, device = self.args, self.accelerator.device
@@ -155,10 +180,9 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
                 self.model, ids, mask, batch["completion_ids"].shape[1], batch_size=batch_size, compute_entropy=True
             )[1]
 
-    def _initial_entropy(self, rows: Rows) -> float:
-        """⟨H⟩_ini, measured on the first training batches; an evaluation before them takes its own mean."""
-        callback = next(c for c in self.callback_handler.callbacks if isinstance(c, InitialEntropyCallback))
-        initial = callback.initial_entropy
+    def _measure_initial_entropy(self, rows: Rows) -> float:
+        """⟨H⟩_ini, measured on the first training batches. An evaluation before them uses its own mean."""
+        initial = self.initial_entropy
         if not self.model.training and initial.value is None:
             initial = InitialEntropy()
         elif not self.model.training or initial.is_frozen:
@@ -166,23 +190,41 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
         entropy = completion_entropy(rows.token_entropy, rows.loss_mask)
         totals = entropy_totals(entropy, rows.valid & rows.loss_mask.any(dim=1), rows.group_ids)[rows.local].sum(0)
         initial.add(self.accelerator.reduce(totals, reduction="sum"))
-        return initial.value or 0.0  # None: no completion was counted yet, so none is there to be filtered
+        return initial.value or 0.0  # None: no completion has counted yet, so there is nothing to filter
 
-    def _log_shaping(self, shaped: ShapedAdvantages, more: dict[str, float]) -> None:
-        totals = self.accelerator.gather(metric_totals(shaped).unsqueeze(0))
-        logged = self._metrics["train" if self.model.training else "eval"]
-        for name, value in {**logged_metrics(totals), **more}.items():
-            logged[name].append(value)
+    def _log_shaping(self, rows: Rows, shaped: ShapedAdvantages, more: dict[str, float]) -> None:
+        totals = metric_totals(
+            shaped, rows.completion_ids, rows.completion_mask, rows.advantages, rows.group_ids, rows.local
+        )
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        for name, value in {**logged_metrics(self.accelerator.gather(totals.unsqueeze(0))), **more}.items():
+            metrics[name].append(value)
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """The parent's. It takes `entropy` from the update, where completions may be left out: here it is of all."""
-        if self.model.training and SCORED_ENTROPY in self._metrics["train"]:
-            self._metrics["train"]["entropy"] = self._metrics["train"].pop(SCORED_ENTROPY)
-        super().log(logs, start_time)
+    def _is_record_due(self) -> bool:
+        """Whether this batch begins an optimizer step and covers a step that `record_every` selects."""
+        args: Any = self.args
+        accumulation = args.gradient_accumulation_steps
+        steps_covered = max(1, args.steps_per_generation * self.num_iterations // accumulation)
+        begins_a_step = self._step % accumulation == 0
+        is_due = begins_a_step and -self.state.global_step % args.record_every < steps_covered
+        return is_due and self.model.training and self.is_world_process_zero()
 
-    def _mean_token_entropy(self, rows: Rows) -> float:
-        """Mean entropy of the trained tokens of all processes."""
-        mask = rows.loss_mask[rows.local]
-        sums = torch.stack([(rows.token_entropy[rows.local] * mask).sum(), mask.sum()])
-        total, count = self.accelerator.reduce(sums, reduction="sum").tolist()
-        return total / max(count, 1)
+    def _record_groups(
+        self, batch: dict[str, Any], rows: Rows, shaped: ShapedAdvantages, rewards: Tensor, initial_entropy: float
+    ) -> None:
+        """Write the first groups of this process, the main one, to groups.jsonl."""
+        size = self.num_generations
+        firsts = range(0, len(rows.group_ids), size)[: self.args.record_groups]
+        records = group_records(
+            self.state.global_step + 1,
+            rows,
+            shaped,
+            prompts=[batch["prompt_ids"][first][batch["prompt_mask"][first].bool()].tolist() for first in firsts],
+            rewards=[dict(zip(self.reward_func_names, row, strict=True)) for row in rewards.tolist()],
+            decode=self.processing_class.decode,
+            entropy_threshold=self.args.entropy_threshold,
+            initial_entropy=initial_entropy,
+        )
+        file = JsonLines(Path(str(self.args.output_dir)) / GROUPS_FILE)
+        for record in records:
+            file.append(group_to_row(record))

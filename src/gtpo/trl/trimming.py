@@ -1,12 +1,13 @@
-"""An update that pays for no padding and does no work for nothing.
+"""Padding-free updates.
 
-TRL pads every micro-batch to the longest completion of the whole generation batch. Here the rows of one optimizer step
-are ordered by length, longest first, dealt out again to the same number of micro-batches, and each of these is cut to
-its own longest prompt and completion. A completion whose advantages are all zero is left out. The gradient of the step
-stays what it was: a row never leaves its optimizer step, and where the loss divides by something that is now another
-number, the row's advantages make up for it. Processes stay in step: they agree on how many rows remain.
+TRL pads every micro-batch to the longest completion of the entire generation batch. Here the rows of one optimizer
+step are sorted by length, longest first, and redistributed over the same number of micro-batches. Each micro-batch is
+cut to its own longest prompt and completion, and completions whose advantages are all zero are left out. The gradient
+of the step does not change: a row never leaves its optimizer step, and where the divisor of the loss changes, the
+row's advantages are rescaled. All processes agree on the number of remaining rows, so they stay in step.
 """
 
+import logging
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,16 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding, lengths
 
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
+logger = logging.getLogger(__name__)
 
 
 class TrimmedBatches(_Parent):
-    """Mixin for GRPO's family with one advantage per token; `args.trim_batches` turns it off."""
+    """Mixin for GRPO trainers with one advantage per token; `args.trim_batches=False` turns it off."""
 
     accelerator: Any
     _buffered_inputs: Any
     _step: int
+    _has_warned = False
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         args: Any = self.args
@@ -34,19 +37,19 @@ class TrimmedBatches(_Parent):
         if self._buffered_inputs is before or not args.trim_batches:
             return inputs
         batches: list[dict[str, Any]] = self._buffered_inputs
-        # Blocks of this size never cross the end of an optimizer step nor of a generation batch.
+        # Blocks of this size never cross the end of an optimizer step or of a generation batch.
         size = math.gcd(args.gradient_accumulation_steps, args.steps_per_generation)
         blocks = [batches[first : first + size] for first in range(0, len(batches), size)]
         self._buffered_inputs = [batch for block in blocks for batch in self._repacked(block)]
         return self._buffered_inputs[self._step % args.steps_per_generation]
 
     def _repacked(self, block: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows of some micro-batches of one optimizer step in as many others."""
+        """Redistribute the rows of micro-batches of one optimizer step over as many new ones."""
         if not block[0].keys() <= PROMPT_KEYS | COMPLETION_KEYS | SHARED_KEYS:
             return block
         padding = self._padding(self.model)
-        # Some losses are no sum over rows: an auxiliary loss of the router, a quantile over the micro-batch's tokens,
-        # and a KL term, which advantages cannot make up for, over the micro-batch's own number of tokens.
+        # Some losses are not a sum over rows: the router's auxiliary loss, a quantile over the tokens of a
+        # micro-batch, and a KL term divided by the tokens of a micro-batch, which advantages do not rescale.
         is_sum = not self.aux_loss_enabled and self.top_entropy_quantile == 1.0
         if not is_sum or (self.beta != 0.0 and self.loss_type == "bnpo"):
             return [padding.cut(batch) for batch in block]
@@ -54,7 +57,7 @@ class TrimmedBatches(_Parent):
         divisors = torch.cat([self._divisor(batch).expand(len(batch["advantages"])) for batch in block])
         has_weight = rows["advantages"].ne(0).any(dim=1) if self.beta == 0.0 else torch.ones_like(divisors).bool()
         num_rows = max(len(block), int(self.accelerator.gather(has_weight.sum()).max()))
-        # Rows that stay only to make up the number need no more than a token.
+        # Rows that stay only to reach this number need a single token.
         rows["completion_mask"][:, 1:] *= has_weight.unsqueeze(1)
         order = (lengths(rows["completion_mask"]) * has_weight).argsort(descending=True, stable=True)[:num_rows]
         repacked: list[dict[str, Any]] = []
@@ -66,7 +69,7 @@ class TrimmedBatches(_Parent):
         return repacked
 
     def _divisor(self, batch: dict[str, Any]) -> Tensor:
-        """What TRL divides the sum over this micro-batch's rows by, up to a constant factor."""
+        """The divisor of TRL's sum over the rows of this micro-batch, up to a constant factor."""
         mask = batch["completion_mask"]
         if self.loss_type == "bnpo":
             trained = mask * batch["tool_mask"] if "tool_mask" in batch else mask
@@ -83,26 +86,36 @@ class TrimmedBatches(_Parent):
         compute_entropy: bool = False,
         **others: Any,
     ) -> Any:
-        """The parent's; where it scores a whole generation batch, on rows ordered by length and cut to theirs."""
+        """Scoring passes over a generation batch run on rows sorted by length, each chunk cut to its longest row."""
         args: Any = self.args
         is_for_the_loss = batch_size is None or torch.is_grad_enabled()
-        if is_for_the_loss or not args.trim_batches or any(value is not None for value in others.values()):
+        unknown = [name for name, value in others.items() if value is not None and value is not False]
+        if unknown and not is_for_the_loss and args.trim_batches and not self._has_warned:
+            self._has_warned = True
+            logger.warning("Scoring passes are not trimmed: TRL passes %s, which gtpo does not know.", unknown[0])
+        if is_for_the_loss or not args.trim_batches or unknown:
             return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **others
+                model,
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                batch_size=batch_size,
+                compute_entropy=compute_entropy,
+                **others,
             )
         padding, start = self._padding(model), input_ids.shape[1] - logits_to_keep
         order = lengths(attention_mask[:, start:]).argsort(descending=True, stable=True)
-        scored: list[tuple[Tensor | None, ...]] = []
+        chunks: list[tuple[Tensor | None, ...]] = []
         for index in order.split(batch_size):
             ids, mask = input_ids[index], attention_mask[index]
             prompt, completion = padding.widths(mask[:, :start], mask[:, start:])
             columns = slice(start - prompt, start + completion)
-            of_chunk = super()._get_per_token_logps_and_entropies(
+            scored = super()._get_per_token_logps_and_entropies(
                 model, ids[:, columns], mask[:, columns], completion, compute_entropy=compute_entropy
             )
-            scored.append(tuple(x if x is None else pad(x, (0, logits_to_keep - completion)) for x in of_chunk))
-        back = order.argsort()
-        logps, entropies, _ = (None if x[0] is None else torch.cat(x)[back] for x in zip(*scored, strict=True))
+            chunks.append(tuple(x if x is None else pad(x, (0, logits_to_keep - completion)) for x in scored))
+        original = order.argsort()
+        logps, entropies, _ = (None if x[0] is None else torch.cat(x)[original] for x in zip(*chunks, strict=True))
         return logps, entropies, None
 
     def _padding(self, model: Any) -> Padding:

@@ -1,4 +1,4 @@
-"""HealthCallback: a verdict on the run at every logging step, in the logs, and if wanted the brake."""
+"""HealthCallback: checks the health of a run at every logging step, and stops a collapsing run if asked to."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from gtpo.errors import require_choice
 from gtpo.health.verdict import Health, Verdict
 from gtpo.logged import is_training_row
 
-KEPT_FOLDER = "last-healthy"
+HEALTHY_FOLDER = "last-healthy"
 logger = logging.getLogger(__name__)
 
 
@@ -26,9 +26,9 @@ class HealthCallback(TrainerCallback):
     trainer.train()
     ```
 
-    Logs `health/level` (0 healthy, 1 warning, 2 collapsing), warns once for each kind of trouble, and keeps the last
-    checkpoint that was saved while all was well as `last-healthy`, out of reach of `save_total_limit`: by hard links,
-    which take no room as long as the original is there. With `on_collapse="stop"` a collapsing run ends.
+    Logs `health/level` (0 healthy, 1 warning, 2 collapsing), warns once about each kind of problem, and keeps the last
+    healthy checkpoint as `last-healthy`, where `save_total_limit` does not delete it. Its files are hard links, which
+    take no space while the original exists. With `on_collapse="stop"` a collapsing run ends.
     """
 
     def __init__(self, on_collapse: str = "warn", entropy_threshold: float | None = None) -> None:
@@ -41,20 +41,20 @@ class HealthCallback(TrainerCallback):
     def _start(self) -> None:
         self.health = Health(entropy_threshold=self.entropy_threshold)
         self.verdict = Verdict(0, ())
-        self.told: set[tuple[str, int]] = set()
+        self.reported: set[tuple[str, int]] = set()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """A resumed run remembers what it logged before its checkpoint, without warning of it again."""
+        """A resumed run takes in what it logged before its checkpoint, without repeating the warnings."""
         if self.entropy_threshold is None:
             self.entropy_threshold = getattr(args, "entropy_threshold", None)
         self._start()
-        self.kept = _kept_in(Path(str(args.output_dir)) / KEPT_FOLDER) if state.global_step else None
+        self.kept = _kept_in(Path(str(args.output_dir)) / HEALTHY_FOLDER) if state.global_step else None
         for row in state.log_history:
             if is_training_row(row):
                 self.verdict = self.health.add(row)
-                self.told |= {(finding.kind, finding.level) for finding in self.verdict.findings}
+                self.reported |= {(finding.kind, finding.level) for finding in self.verdict.findings}
 
     def on_log(
         self,
@@ -70,16 +70,18 @@ class HealthCallback(TrainerCallback):
         logs["health/level"] = float(self.verdict.level)
         state.log_history[-1]["health/level"] = float(self.verdict.level)
         for finding in self.verdict.findings:
-            if (finding.kind, finding.level) not in self.told and state.is_world_process_zero:
+            if (finding.kind, finding.level) not in self.reported and state.is_world_process_zero:
                 name = "collapsing" if finding.level == 2 else "warning"
                 logger.warning(
                     "step %d, %s: %s. What to try: %s.", state.global_step, name, finding.reason, finding.remedy
                 )
-            self.told.add((finding.kind, finding.level))
+            self.reported.add((finding.kind, finding.level))
         if self.verdict.level == 2 and self.on_collapse == "stop" and not control.should_training_stop:
             control.should_training_stop = True
             if state.is_world_process_zero:
-                logger.warning("step %d: stopped (on_collapse='stop'). %s", state.global_step, self._where(args))
+                logger.warning(
+                    "step %d: stopped (on_collapse='stop'). %s", state.global_step, self._last_healthy(args)
+                )
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         level = int(self.verdict.level)
@@ -87,26 +89,26 @@ class HealthCallback(TrainerCallback):
             return
         checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         if checkpoint.is_dir():
-            _link_tree(checkpoint, Path(str(args.output_dir)) / KEPT_FOLDER)
+            _link_tree(checkpoint, Path(str(args.output_dir)) / HEALTHY_FOLDER)
             self.kept = (level, state.global_step)
 
-    def _where(self, args: TrainingArguments) -> str:
+    def _last_healthy(self, args: TrainingArguments) -> str:
         if self.kept is None:
-            return "No checkpoint was saved before: set save_steps lower next time."
+            return "No checkpoint was saved before. Set save_steps lower next time."
         state = "healthy" if self.kept[0] == 0 else "no worse than a warning"
-        folder = Path(str(args.output_dir)) / KEPT_FOLDER
-        return f"{folder} is the checkpoint of step {self.kept[1]}, when it was {state}."
+        folder = Path(str(args.output_dir)) / HEALTHY_FOLDER
+        return f"{folder} is the checkpoint of step {self.kept[1]}, when the run was {state}."
 
 
 def watch_health(trainer: Any, on_collapse: str = "warn") -> HealthCallback:
-    """Add a `HealthCallback` in front of the trainer's other callbacks, so that trackers see `health/level` too."""
+    """Add a `HealthCallback` before the trainer's other callbacks, so that trackers receive `health/level` too."""
     callback = HealthCallback(on_collapse)
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback
 
 
 def _kept_in(folder: Path) -> tuple[int, int] | None:
-    """Level and step of the checkpoint that an earlier part of the run has kept."""
+    """Level and step of the healthy checkpoint that the run kept before it was resumed."""
     try:
         state = json.loads((folder / "trainer_state.json").read_text())
         levels = [row["health/level"] for row in state["log_history"] if "health/level" in row]
@@ -116,7 +118,7 @@ def _kept_in(folder: Path) -> tuple[int, int] | None:
 
 
 def _link_tree(source: Path, target: Path) -> None:
-    """`target` becomes a copy of `source` whose files are hard links, or copies where links cannot be had."""
+    """Replace `target` by hard links to the files of `source`, or by copies where links are not supported."""
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:

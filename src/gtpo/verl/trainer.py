@@ -67,10 +67,11 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
             entropy = completion_entropy(completions.token_entropy, trained)
             self.initial_entropy.add(entropy_totals(entropy, valid, group_ids).sum(0))
         initial_entropy = self.initial_entropy.value or 0.0  # None: no completion was counted, so none is filtered
+        advantages = group_relative(rewards, is_scored, group_ids)
         shaped = shape_advantages(
             completions.ids,
             completions.mask,
-            group_relative(rewards, is_scored, group_ids),
+            advantages,
             completions.token_entropy,
             group_ids,
             initial_entropy=initial_entropy,
@@ -78,7 +79,8 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
             valid=valid,
             config=self.settings.shaping,
         )
-        logged.update(logged_metrics(metric_totals(shaped).unsqueeze(0)))
+        totals = metric_totals(shaped, completions.ids, completions.mask, advantages, group_ids)
+        logged.update(logged_metrics(totals.unsqueeze(0)))
         logged["gtpo/initial_entropy"] = initial_entropy
         return shaped.advantages
 

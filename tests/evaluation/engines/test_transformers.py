@@ -1,4 +1,4 @@
-"""Samples come from the policy at the sampling temperature, whatever batch they are made in."""
+"""Samples follow the policy at the sampling temperature and do not depend on their batch."""
 
 import math
 import shutil
@@ -9,7 +9,9 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.evaluation.sampling import SamplingSettings, encode_prompt, load_engine, row_seed
+from gtpo.evaluation.engines import load_engine
+from gtpo.evaluation.sampling import SamplingSettings, row_seed
+from gtpo.problems.problem import encode_prompt
 from tests.evaluation.answering import ANSWERS, WORDS, save_answering_model
 
 PROMPT = [3, 4, 5]
@@ -28,7 +30,7 @@ def engine(folder):
 
 @pytest.fixture(scope="module")
 def policy(folder):
-    """The same weights, read without the engine: token ids to next-token logits."""
+    """The same weights without the engine: from token ids to next-token logits."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
     @torch.no_grad()
@@ -42,7 +44,7 @@ def settings(**changes):
     return SamplingSettings(**{"num_samples": 8, "max_new_tokens": 20} | changes)
 
 
-def test_greedy_takes_the_likeliest_token_and_ignores_the_penalties_that_a_model_ships(engine, policy):
+def test_greedy_takes_the_most_likely_token_and_ignores_the_penalties_that_a_model_ships(engine, policy):
     (completion,) = engine.sample([PROMPT], [0], settings(num_samples=1))
     ids, entropies = list(PROMPT), []
     while len(entropies) < 20 and not (entropies and ids[-1] in STOPS):
@@ -62,7 +64,7 @@ def test_first_tokens_follow_the_policy_at_the_sampling_temperature(engine, poli
     for completion in drawn:
         counts[WORDS.index(completion.text) if completion.text else 1] += 1
     probs = (policy(PROMPT) / 0.7).softmax(-1)
-    # <pad>, <eos> and <unk> are all written as nothing: count them together.
+    # <pad>, <eos> and <unk> all decode to nothing, so they are counted together.
     counts[1], probs[1] = counts[:3].sum(), probs[:3].sum()
     expected = num_drawn * probs[[1, *range(3, len(WORDS))]]
     chi_square = float(((counts[[1, *range(3, len(WORDS))]] - expected) ** 2 / expected).sum())
@@ -75,7 +77,7 @@ def test_entropy_is_over_the_full_vocabulary_at_the_sampling_temperature_even_un
     assert completion.entropy == pytest.approx(float(-(log_probs.exp() * log_probs).sum()), rel=1e-5)
 
 
-def test_top_p_leaves_only_the_likeliest_tokens(engine, policy):
+def test_top_p_keeps_only_the_most_likely_tokens(engine, policy):
     probs, order = policy(PROMPT).softmax(-1).sort(descending=True)
     nucleus = {int(i) for i in order[: int((probs.cumsum(0) < 0.8).sum()) + 1]}
     drawn = engine.sample([PROMPT] * 300, range(300), settings(max_new_tokens=1, temperature=1.0, top_p=0.8))
@@ -84,7 +86,7 @@ def test_top_p_leaves_only_the_likeliest_tokens(engine, policy):
     assert len(nucleus) < len(WORDS)
 
 
-def test_a_sample_does_not_depend_on_the_batch_it_is_made_in(engine):
+def test_a_sample_does_not_depend_on_its_batch(engine):
     prompts = [PROMPT, [3], [4, 5, 6, 7, 8, 9], [5, 5]] * 4
     seeds = [row_seed(0, 0, i) for i in range(16)]
     together = engine.sample(prompts, seeds, settings())
@@ -106,7 +108,7 @@ def test_a_completion_ends_with_any_of_the_models_stop_tokens_or_is_truncated(en
         elif set(ANSWERS) & set(words):
             assert len(words) <= completion.num_tokens <= 4
         else:
-            assert len(words) < completion.num_tokens  # ended by <eos>, which is not written
+            assert len(words) < completion.num_tokens  # ended by <eos>, which is not decoded
     assert {completion.truncated for completion in drawn} == {True, False}
 
 
@@ -117,7 +119,7 @@ def test_cpu_runs_in_float32(engine):
     assert engine.description["dtype"] == "float32"
 
 
-def test_other_weights_have_another_digest_and_a_copy_the_same(engine, folder, tmp_path):
+def test_the_digest_identifies_the_weights(engine, folder, tmp_path):
     other = load_engine("transformers", save_answering_model(tmp_path / "other", seed=1))
     copy = load_engine("transformers", save_answering_model(tmp_path / "copy"))
     assert other.description["weights"] != engine.description["weights"] == copy.description["weights"]
@@ -136,7 +138,7 @@ def test_a_folder_with_an_adapter_is_its_base_with_the_adapter(engine, folder, t
     assert loaded.description["weights"] != engine.description["weights"]
 
 
-def test_a_tokenizer_without_padding_is_padded_with_a_token_that_nobody_sees(folder, tmp_path):
+def test_a_tokenizer_without_a_padding_token_is_padded_with_a_stop_token(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.pad_token = None
@@ -153,19 +155,14 @@ def test_the_folder_of_a_run_stands_for_the_model_in_it(folder, engine, tmp_path
     assert load_engine("transformers", str(tmp_path / "run")).description == engine.description
 
 
-def test_a_folder_that_is_not_there_is_said_to_be_none():
-    with pytest.raises(ConfigError, match=r"'\./runs/tpyo' cannot be loaded: there is no such folder\. Give a hub id"):
-        load_engine("transformers", "./runs/tpyo")
-
-
-def test_broken_weights_are_said_to_be_broken(folder):
+def test_weights_with_nan_are_refused(folder):
     broken = load_engine("transformers", folder)
     torch.nn.init.constant_(broken.model.lm_head.weight, math.nan)
     with pytest.raises(DataError, match="not finite"):
         broken.sample([PROMPT], [0], settings())
 
 
-def test_a_chat_template_is_used_where_there_is_one_and_plain_paragraphs_otherwise(engine, tmp_path):
+def test_a_prompt_uses_the_chat_template_or_else_plain_paragraphs(engine, tmp_path):
     messages = [{"role": "system", "content": "w1"}, {"role": "user", "content": "w2"}]
     assert encode_prompt(engine.tokenizer, messages) == [WORDS.index("w1"), WORDS.index("w2")]
     template = "{% for m in messages %}w7 {{ m['content'] }} {% endfor %}{% if add_generation_prompt %}w0{% endif %}"
@@ -176,7 +173,7 @@ def test_a_chat_template_is_used_where_there_is_one_and_plain_paragraphs_otherwi
     assert [WORDS[i] for i in encode_prompt(chat.tokenizer, without_system)] == ["w7", "w2", "w0"]
 
 
-def test_a_chat_template_that_refuses_says_what_to_do(engine, tmp_path):
+def test_a_chat_template_that_fails_is_refused_with_a_remedy(engine, tmp_path):
     template = "{{ raise_exception('System role not supported') }}"
     chat = load_engine("transformers", save_answering_model(tmp_path / "chat", chat_template=template))
     with pytest.raises(ConfigError, match=r"System role not supported.*--system-prompt ''"):
@@ -184,6 +181,6 @@ def test_a_chat_template_that_refuses_says_what_to_do(engine, tmp_path):
 
 
 @pytest.mark.parametrize("model", ["/nowhere/at/all", "nobody/has-this-model", ""])
-def test_a_model_that_is_not_there_is_one_clear_error(model):
+def test_a_model_that_does_not_exist_is_a_clear_error(model):
     with pytest.raises(ConfigError, match=r"cannot be loaded.*hub id, a folder"):
         load_engine("transformers", model)

@@ -1,4 +1,4 @@
-"""The table of answers: every pair is graded as the table says, by the workers, in one call."""
+"""A table of answers and verdicts. The workers grade every pair as the table says, in one call."""
 
 import csv
 from pathlib import Path

@@ -1,15 +1,15 @@
-"""The grader around the workers: cache, refusals, counts and the point at which it gives up."""
+"""The grader in front of the workers: cache, counts, invalid input, and the error for too many failures."""
 
 import pytest
 
 from gtpo.errors import ConfigError, DataError, GradingError
 from gtpo.rewards import Grader, are_correct
+from gtpo.rewards.grading import Pair, Verdict
 from gtpo.rewards.grading.grader import MAX_ANSWER_CHARS
-from gtpo.rewards.grading.pool import Pair, Verdict
 
 
 class ScriptedPool:
-    """Answers as told and notes what it was asked."""
+    """Returns the same verdict for every pair and records the pairs."""
 
     timeout = 1.0
 
@@ -36,7 +36,7 @@ def test_equal_pairs_are_graded_once():
     assert grader.num_graded == 6
 
 
-def test_a_failure_is_not_remembered():
+def test_a_failure_is_not_cached():
     grader, pool = scripted("timeout")
     assert grader.grade(["1"], ["1"]) == ["timeout"]
     pool.verdict = "right"
@@ -44,7 +44,7 @@ def test_a_failure_is_not_remembered():
     assert (grader.num_timeouts, grader.num_crashes) == (1, 0)
 
 
-def test_a_long_answer_is_wrong_unread_unless_the_gold_is_as_long():
+def test_a_long_answer_is_wrong_without_grading_unless_the_gold_answer_is_as_long():
     grader, pool = scripted("right")
     long = "1" * (MAX_ANSWER_CHARS + 1)
     assert grader.grade([long, long, long[1:]], ["1", long, "1"]) == ["wrong", "right", "right"]
@@ -59,20 +59,20 @@ def test_failures_are_logged_with_an_example(caplog: pytest.LogCaptureFixture):
     assert grader.num_crashes == 2
 
 
-def test_too_many_failures_raise_instead_of_paying_zeros():
+def test_too_many_failures_raise_an_error():
     grader, pool = scripted("right", max_failure_fraction=0.25)
     grader.grade([f"good {number}" for number in range(200)], ["1"] * 200)
     pool.verdict = "crash"
     assert grader.grade([f"bad {number}" for number in range(6)], ["1"] * 6) == ["crash"] * 6
     pool.verdict = "timeout"
     assert grader.grade([f"late {number}" for number in range(60)], ["1"] * 60) == ["timeout"] * 60
-    told = r"67 of the last 267 distinct answers could not be graded \(61 took more than 1\.0 s, 6 crashed\)"
-    with pytest.raises(GradingError, match=told):
+    message = r"67 of the last 267 distinct answers could not be graded \(61 took more than 1\.0 s, 6 crashed\)"
+    with pytest.raises(GradingError, match=message):
         grader.grade(["late 60"], ["1"])
     assert grader.grade(["late 61"], ["1"]) == ["timeout"]
 
 
-def test_one_hard_answer_in_many_copies_is_one_failure():
+def test_copies_of_one_answer_count_as_one_failure():
     grader, _ = scripted("timeout")
     for _ in range(31):
         assert grader.grade(["9^{9^{9^9}}"] * 64, ["1"] * 64) == ["timeout"] * 64
@@ -85,14 +85,14 @@ def test_a_handful_of_failures_in_the_first_batch_does_not_end_a_run():
     assert len(pool.asked) == 64
 
 
-def test_a_broken_grader_is_noticed_before_the_batch_ends():
+def test_a_broken_grader_raises_before_the_batch_ends():
     grader, pool = scripted("timeout")
     with pytest.raises(GradingError, match="of the last 128 distinct answers"):
         grader.grade([str(number) for number in range(4096)], ["1"] * 4096)
     assert len(pool.asked) == 128
 
 
-def test_the_share_of_failures_is_taken_over_the_last_1024_verdicts():
+def test_the_fraction_of_failures_is_that_of_the_last_1024_pairs():
     grader, pool = scripted("right", max_failure_fraction=0.5)
     grader.grade([f"good {number}" for number in range(5000)], ["1"] * 5000)
     pool.verdict = "crash"
@@ -100,7 +100,7 @@ def test_the_share_of_failures_is_taken_over_the_last_1024_verdicts():
         grader.grade([f"bad {number}" for number in range(513)], ["1"] * 513)
 
 
-def test_what_cannot_be_graded_is_refused():
+def test_lists_of_unequal_length_and_values_that_are_not_text_are_refused():
     with pytest.raises(DataError, match="equal length"):
         are_correct(["1"], ["1", "2"])
     with pytest.raises(DataError, match="equal length"):

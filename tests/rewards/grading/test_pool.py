@@ -1,4 +1,4 @@
-"""Workers: bounded, replaced when they hang or die, usable from threads, and gone when the process is."""
+"""The pool: workers are bounded, replaced when they hang or die, usable from threads, and ended by close."""
 
 import ast
 import asyncio
@@ -41,7 +41,7 @@ HOSTILE = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pool() -> Iterator[GradingPool]:
     pool = GradingPool(num_workers=1, timeout=30.0)
     yield pool
@@ -60,11 +60,10 @@ def test_hostile_answers_cost_at_most_the_timeout_and_are_never_right():
     grader = Grader(num_workers=2, timeout=1.0)
     try:
         verdicts = grader.grade(list(HOSTILE.values()), ["x+5"] * len(HOSTILE))
-        found = dict(zip(HOSTILE, verdicts, strict=True))
-        assert "right" not in verdicts
-        assert found["latex tower"] == "timeout"
-        assert found["ten megabytes"] == found["megabyte of digits"] == found["nul"] == found["surrogate"] == "wrong"
-        assert "crash" not in verdicts, found
+        by_name = dict(zip(HOSTILE, verdicts, strict=True))
+        assert set(verdicts) == {"wrong", "timeout"}, by_name
+        assert by_name["latex tower"] == "timeout"
+        assert {by_name[name] for name in ("ten megabytes", "megabyte of digits", "nul", "surrogate")} == {"wrong"}
         assert grader.num_timeouts == verdicts.count("timeout")
         assert grader.grade(["2+x+3"], ["x+5"]) == ["right"]
     finally:
@@ -86,16 +85,15 @@ def test_an_answer_nested_too_deeply_is_wrong_not_a_failure(pool: GradingPool):
     assert pool.grade([("\\sin " * 160 + "x", "5")]) == ["wrong"]
 
 
-def test_two_answers_of_a_model_are_compared_though_one_is_a_chain_of_equations(pool: GradingPool):
-    """sympy cannot rebuild such a chain with exact numbers; that is no failure of the worker."""
+def test_a_chain_of_equations_is_graded_without_a_crash(pool: GradingPool):
+    """sympy cannot rebuild such a chain with exact numbers."""
     chain = "60 + (3 * 60) * (1 - 0.30) = 60 + 180 * 0.70 = 60 + 126 = 186"
-    assert pool.grade([("120", chain), (chain, "120"), (chain, chain), (chain, "186")]) == [
-        "wrong", "wrong", "right", "right",
-    ]  # fmt: skip
+    assert pool.grade([("120", chain), (chain, "120")]) == ["wrong", "wrong"]
+    assert pool.grade([(chain, chain), (chain, "186")]) == ["right", "right"]
 
 
 def test_a_worker_that_does_not_answer_is_killed_and_replaced():
-    pool = GradingPool(num_workers=1, timeout=2.0)
+    pool = GradingPool(num_workers=1, timeout=1.0)
     try:
         pool.warm_up()
         (stopped,) = pool.process_ids()
@@ -132,26 +130,20 @@ def test_a_worker_that_died_between_calls_is_replaced_without_loss(pool: Grading
     assert not exists(dead)
 
 
-def test_closing_leaves_no_process_behind(pool: GradingPool):
-    pool.warm_up()
-    pids = pool.process_ids()
-    assert len(pids) == 1
-    assert all(map(exists, pids))
-    pool.close()
-    assert not any(map(exists, pids))
-    assert pool.process_ids() == []
-    with pytest.raises(GradingError, match="closed"):
-        pool.grade([("1", "1")])
-
-
-def test_verdicts_keep_their_order_over_many_workers_and_chunks():
+def test_two_workers_keep_the_order_of_verdicts_and_closing_ends_both():
     pool = GradingPool(num_workers=2)
     try:
         pairs = [(str(number), str(number - number % 3)) for number in range(1000)]
         assert pool.grade(pairs) == ["wrong" if number % 3 else "right" for number in range(1000)]
-        assert len(pool.process_ids()) == 2
+        pids = pool.process_ids()
+        assert len(pids) == 2
+        assert all(map(exists, pids))
     finally:
         pool.close()
+    assert not any(map(exists, pids))
+    assert pool.process_ids() == []
+    with pytest.raises(GradingError, match="closed"):
+        pool.grade([("1", "1")])
 
 
 def test_many_threads_grade_at_once():
@@ -170,13 +162,13 @@ def test_many_threads_grade_at_once():
 
 def test_grading_works_inside_an_event_loop():
     async def serve() -> list[bool]:
-        asks = [asyncio.to_thread(is_correct, f"{number}.0", "4") for number in range(8)]
-        return [is_correct("4.00", "4"), *await asyncio.gather(*asks)]
+        in_threads = [asyncio.to_thread(is_correct, f"{number}.0", "4") for number in (3, 4, 5)]
+        return [is_correct("4.00", "4"), *await asyncio.gather(*in_threads)]
 
-    assert asyncio.run(serve()) == [True, False, False, False, False, True, False, False, False]
+    assert asyncio.run(serve()) == [True, False, True, False]
 
 
-def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_error_of_a_worker_that_cannot_start_names_the_cause(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "latex2sympy2_extended.py").write_text("raise ImportError('no parser here')")
     monkeypatch.syspath_prepend(tmp_path)
     pool = GradingPool(num_workers=1)
@@ -188,7 +180,7 @@ def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_nothing_in_the_package_evaluates_text():
-    for path in Path(gtpo.rewards.__file__).parent.glob("*.py"):
+    for path in Path(gtpo.rewards.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = getattr(node, "id", getattr(node, "attr", getattr(node, "name", None)))
             assert name not in ("eval", "exec", "sympify", "parse_expr", "pickle"), f"{path.name} uses {name}"

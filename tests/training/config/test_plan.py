@@ -23,7 +23,7 @@ WRONG = {
     "a wrong choice": ("rl: {loss_type: nonsense}", r"section rl: loss_type must be one of grpo, .*got 'nonsense'"),
     "a wrong type": ("rl: {num_generations: many}", r"section rl: num_generations: 'many': .*invalid int value"),
     "a wrong knob": ("gtpo: {entropy_filter: on_off}", r"entropy_filter: 'on_off': .*must be one of"),
-    "a refused option": ("gtpo: {scale_rewards: group}", r"scale_rewards: 'group': GTPO does not take"),
+    "a refused option": ("gtpo: {scale_rewards: group}", r"scale_rewards: 'group': GTPO does not support"),
     "another method's option": (
         "sft: {}\nmethod: sft\nnum_generations: 4",
         "is an option of gtpo and grpo, not of sft",

@@ -1,8 +1,8 @@
-"""Sampling with transformers: `generate`, with the drawing of tokens in our hands.
+"""Sampling with transformers' `generate`, where a logits processor draws the tokens.
 
-`generate` keeps one random state for a whole batch, and gives entropies only through the logits of every token, held
-until the end (58 GB for 64 completions of 1,500 tokens of Qwen). So a logits processor reads the entropy of each
-position as it passes, draws the token from the sample's own stream of random numbers, and leaves `generate` no choice.
+`generate` has one random state for a batch, and returns entropies only through the logits of every token, kept until
+the end (58 GB for 64 completions of 1,500 tokens of Qwen). The logits processor computes the entropy of each position
+during generation, draws the token from the random numbers of the sample, and masks all other tokens.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from transformers import (
 )
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.evaluation.sampling import Completion, SamplingSettings, is_missing_folder
+from gtpo.evaluation.sampling import SampledText, SamplingSettings, is_missing_folder
 
 
 class TransformersEngine:
-    """A causal language model of transformers: float32 on a CPU, bfloat16 on a GPU that has it."""
+    """A causal language model in transformers: bfloat16 on a GPU that supports it, otherwise float32."""
 
     def __init__(self, model: str) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -41,13 +41,13 @@ class TransformersEngine:
         except (OSError, ValueError, KeyError) as error:
             raise ConfigError(
                 f"Model {model!r} cannot be loaded: {_reason(model, error)} "
-                "Give a hub id, a folder with weights and tokenizer files, or the word lab."
+                "Pass a hub id, a folder with weights and tokenizer files, or the word lab."
             ) from error
         self.model = loaded.to(self.device).eval()
         self.stop_ids = _stop_ids(self.model, self.tokenizer)
         pad_id = self.tokenizer.pad_token_id
         self.pad_id: int = self.stop_ids[0] if pad_id is None else pad_id
-        # A model may ship penalties and cut-offs of its own; `generate` would fill ours up with them.
+        # A model may ship its own penalties and cut-offs, which `generate` would merge into ours.
         self.model.generation_config = GenerationConfig(
             eos_token_id=self.stop_ids, pad_token_id=self.pad_id, do_sample=False
         )
@@ -61,7 +61,7 @@ class TransformersEngine:
     @torch.inference_mode()
     def sample(
         self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
-    ) -> list[Completion]:
+    ) -> list[SampledText]:
         width = max(map(len, prompts))
         input_ids = torch.tensor(
             [[self.pad_id] * (width - len(prompt)) + prompt for prompt in prompts], device=self.device
@@ -69,23 +69,25 @@ class TransformersEngine:
         mask = torch.tensor(
             [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=self.device
         )
-        drawing = _Drawing(seeds, settings, self.device)
+        sampler = _SeededSampler(seeds, settings, self.device)
         output: Any = self.model.generate(
             input_ids=input_ids,
             attention_mask=mask,
             max_new_tokens=settings.max_new_tokens,
-            logits_processor=LogitsProcessorList([drawing]),
+            logits_processor=LogitsProcessorList([sampler]),
         )
         completions: Tensor = output[:, width:].cpu()
-        entropies = torch.stack(drawing.entropies, dim=1).cpu()  # (B, T)
+        entropies = torch.stack(sampler.entropies, dim=1).cpu()  # (B, T)
         if not bool(torch.isfinite(entropies).all()):
-            raise DataError("The model's logits are not finite: its weights are broken, or too large for their dtype.")
+            raise DataError(
+                "The model's logits are not finite. Its weights are broken, or they overflow in their dtype."
+            )
         return [self._completion(ids, entropy) for ids, entropy in zip(completions, entropies, strict=True)]
 
-    def _completion(self, ids: Tensor, entropy: Tensor) -> Completion:
+    def _completion(self, ids: Tensor, entropy: Tensor) -> SampledText:
         stops = torch.isin(ids, torch.tensor(self.stop_ids)).nonzero()
         length = int(stops[0]) + 1 if len(stops) else len(ids)
-        return Completion(
+        return SampledText(
             text=self.tokenizer.decode(ids[:length], skip_special_tokens=True),
             num_tokens=length,
             truncated=len(stops) == 0,
@@ -93,14 +95,14 @@ class TransformersEngine:
         )
 
 
-class _Drawing(LogitsProcessor):
-    """Draws each row's next token by its own random number, and notes the entropy it was drawn from."""
+class _SeededSampler(LogitsProcessor):
+    """Draws the next token of each row with the random numbers of that row, and records the entropy."""
 
     def __init__(self, seeds: Sequence[int], settings: SamplingSettings, device: torch.device) -> None:
         self.entropies: list[Tensor] = []
         self._temperature = settings.temperature or 1.0
         self._is_greedy = settings.is_greedy
-        self._cut = TopPLogitsWarper(settings.top_p) if settings.top_p < 1 else None
+        self._top_p = TopPLogitsWarper(settings.top_p) if settings.top_p < 1 else None
         streams = [np.random.default_rng(seed).random(settings.max_new_tokens) for seed in seeds]
         self._uniforms = torch.from_numpy(np.stack(streams)).to(device)  # (B, T)
 
@@ -110,8 +112,8 @@ class _Drawing(LogitsProcessor):
         self.entropies.append(torch.special.entr(probs).sum(-1))
         if self._is_greedy:
             return scores
-        if self._cut is not None:
-            probs = self._cut(input_ids, logits).softmax(-1)
+        if self._top_p is not None:
+            probs = self._top_p(input_ids, logits).softmax(-1)
         cumulative = probs.double().cumsum(-1)
         uniform = self._uniforms[:, len(self.entropies) - 1]
         point = (uniform * cumulative[:, -1]).unsqueeze(1)
@@ -120,24 +122,24 @@ class _Drawing(LogitsProcessor):
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
-    """Every token that ends a completion: some models have several, and the tokenizer names only one."""
+    """Every token that ends a completion. Some models have several, of which the tokenizer names only one."""
     ends = [model.generation_config.eos_token_id, tokenizer.eos_token_id]
     ids = itertools.chain.from_iterable(end if isinstance(end, list) else [end] for end in ends)
-    found = sorted({int(i) for i in ids if i is not None})
-    if not found:
-        raise ConfigError("Neither the model nor its tokenizer names an end-of-sequence token: set eos_token_id.")
-    return found
+    stop_ids = sorted({int(stop_id) for stop_id in ids if stop_id is not None})
+    if not stop_ids:
+        raise ConfigError("Neither the model nor its tokenizer has an end-of-sequence token. Set eos_token_id.")
+    return stop_ids
 
 
 def _weights_digest(source: str, model: Any) -> str:
-    """A name for the weights: the commit of a hub model, else a digest of a few values of every parameter."""
+    """Identifies the weights: the commit of a hub model, otherwise a digest of some values of every parameter."""
     if not Path(source).is_dir() and (commit := getattr(model.config, "_commit_hash", None)):
         return str(commit)
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         flat = parameter.detach().flatten()
-        few = flat[:: max(1, len(flat) // 64)].float().cpu().numpy()
-        digest.update(name.encode() + few.tobytes())
+        values = flat[:: max(1, len(flat) // 64)].float().cpu().numpy()
+        digest.update(name.encode() + values.tobytes())
     return digest.hexdigest()[:16]
 
 

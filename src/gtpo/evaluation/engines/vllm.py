@@ -1,4 +1,4 @@
-"""Sampling with vLLM: many completions at once on a GPU, without entropies: it has them only for a few top tokens."""
+"""Sampling with vLLM: many completions at once on a GPU, without entropies, which vLLM cannot return."""
 
 import hashlib
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.errors import ConfigError, MissingExtraError
-from gtpo.evaluation.sampling import Completion, SamplingSettings
+from gtpo.evaluation.sampling import SampledText, SamplingSettings
 
 
 class VLLMEngine:
-    """A model in vLLM. Every sample has a seed of its own, as far as vLLM's kernels are deterministic.
+    """A model in vLLM. Every sample has its own seed; results repeat as far as vLLM's kernels are deterministic.
 
-    vLLM draws the rows that have seeds one by one; `seeds_samples=False` leaves it its own stream, drawn at once.
-    `options` are vLLM's own, such as gpu_memory_utilization where two engines share a card.
+    vLLM draws rows with seeds one by one. `seeds_samples=False` is faster: vLLM then draws all rows at once from its
+    own random numbers. `options` are those of `vllm.LLM`, such as gpu_memory_utilization.
     """
 
     def __init__(self, model: str, *, seeds_samples: bool = True, **options: Any) -> None:
@@ -24,7 +24,7 @@ class VLLMEngine:
         self._vllm: Any = vllm
         self._seeds_samples = seeds_samples
         try:
-            # "vllm" leaves out the sampling defaults that a model ships in its generation_config.json.
+            # "vllm" ignores the sampling defaults in the model's generation_config.json.
             self._llm: Any = vllm.LLM(model=model, generation_config="vllm", **options)
         except (OSError, ValueError) as error:
             raise ConfigError(
@@ -41,7 +41,7 @@ class VLLMEngine:
 
     def sample(
         self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
-    ) -> list[Completion]:
+    ) -> list[SampledText]:
         params = [
             self._vllm.SamplingParams(
                 temperature=settings.temperature,
@@ -56,8 +56,8 @@ class VLLMEngine:
         return [self._completion(output.outputs[0]) for output in outputs]
 
     @staticmethod
-    def _completion(output: Any) -> Completion:
-        return Completion(
+    def _completion(output: Any) -> SampledText:
+        return SampledText(
             text=output.text,
             num_tokens=len(output.token_ids),
             truncated=output.finish_reason == "length",
@@ -66,7 +66,7 @@ class VLLMEngine:
 
 
 def _weights_digest(source: str, config: Any) -> str:
-    """A name for the weights: the commit of a hub model, else a digest of a few pages of every file of weights."""
+    """Identifies the weights: the commit of a hub model, otherwise a digest of some pages of every weight file."""
     if not Path(source).is_dir():
         return str(getattr(config, "_commit_hash", None) or source)
     digest = hashlib.sha256()
@@ -74,7 +74,7 @@ def _weights_digest(source: str, config: Any) -> str:
         size = path.stat().st_size
         digest.update(f"{path.name} {size}".encode())
         with path.open("rb") as file:
-            for place in range(0, size, max(1, size // 64)):
-                file.seek(place)
+            for offset in range(0, size, max(1, size // 64)):
+                file.seek(offset)
                 digest.update(file.read(4096))
     return digest.hexdigest()[:16]

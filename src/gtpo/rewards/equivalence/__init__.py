@@ -1,1 +1,5 @@
-"""Do two answers mean the same? Pure functions on strings, run inside the grading workers."""
+"""Whether two answers are equivalent: functions on strings, without state, run only in the grading workers."""
+
+from gtpo.rewards.equivalence.rules import equivalent
+
+__all__ = ["equivalent"]

@@ -1,6 +1,6 @@
-r"""One spelling for answers that differ only in how they are written: Unicode, LaTeX dress, wrappers.
+r"""One spelling for answers that differ only in notation: Unicode, LaTeX commands, wrappers.
 
-Nothing here looks at meaning or evaluates anything; the text is of bounded length. Runs in the grading workers.
+Nothing here interprets or evaluates the text. Its length is bounded by the caller.
 """
 
 import re
@@ -80,7 +80,7 @@ _WRAPPERS = [
 
 
 def normalise(text: str) -> str:
-    r"""The answer in one spelling: plain signs, no wrappers, \frac{a}{b}, single spaces.
+    r"""The answer in one spelling: ASCII signs, no wrappers, \frac{a}{b}, single spaces.
 
     >>> normalise("  $\\dfrac12$. "), normalise("\\boxed{1{,}000}"), normalise("−√3"), normalise("1½")
     ('\\frac{1}{2}', '1000', '-\\sqrt{3}', '1\\frac{1}{2}')
@@ -93,7 +93,7 @@ def normalise(text: str) -> str:
 
 
 def compact(text: str) -> str:
-    """Without spaces, but for those between digits: "1 1/2" is not "11/2".
+    """Remove all spaces except those between digits: "1 1/2" is not "11/2".
 
     >>> compact("x + 1 = 2"), compact("1 1/2")
     ('x+1=2', '1 1/2')
@@ -102,20 +102,20 @@ def compact(text: str) -> str:
 
 
 def _open_box(text: str) -> str:
-    r"""A box around the whole is dropped; a box inside an expression becomes brackets, so that the rest still counts.
+    r"""Drop a box around the complete text. A box inside an expression becomes brackets: the rest still counts.
 
     >>> _open_box("\\boxed{5}"), _open_box("-\\boxed{5}"), _open_box("\\boxed{5}^2"), _open_box("x = \\boxed{a,b}")
     ('5', '-5', '(5)^2', 'x = {a,b}')
     """
-    found = list(BOX.finditer(text))
-    box = box_at(text, found[0]) if found else None
+    boxes = list(BOX.finditer(text))
+    box = box_at(text, boxes[0]) if boxes else None
     if box is None:
         return text
     content, end = box
-    before, after = text[: found[0].start()], text[end:]
+    before, after = text[: boxes[0].start()], text[end:]
     if not before and not after:
         return content
-    if len(found) > 1 or not content:
+    if len(boxes) > 1 or not content:
         return text
     touches = re.search(r"(?:\w|[\d.,)}\]]\s*)$", before) or re.match(r"[^\s,;.$)]|[.,]\d|\s*[\d(\{]", after)
     if not touches and re.fullmatch(r"[\d.,]*\d", content):

@@ -1,4 +1,4 @@
-r"""Taking an answer apart at its outermost commas, brackets, unions and matrix cells. Runs in the grading workers."""
+r"""Splitting an answer at its outermost commas, brackets, unions and matrix cells."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _AND = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|,?\s+(?:and|or)\s+")
 
 @dataclass(frozen=True)
 class Parts:
-    """The members of a compound answer; `kind` is what must agree before members are compared."""
+    """The members of a compound answer. Members are compared only if `kind` is the same."""
 
     kind: str
     members: tuple[str, ...]
@@ -30,27 +30,27 @@ def take_apart(text: str) -> Parts | None:
         rows = [row.split("&") for row in re.split(r"\\\\", match["cells"]) if row.strip()]
         shape = "x".join(str(len(row)) for row in rows)
         return Parts(f"{match['kind']}matrix {shape}", tuple(cell.strip() for row in rows for cell in row), True)
-    if len(pieces := split_top(text, r"\cup")) > 1:
+    if len(pieces := split_top_level(text, r"\cup")) > 1:
         return Parts("union", tuple(pieces), False)
-    if len(pieces := split_top(_AND.sub(",", text).replace(";", ","), ",")) > 1:
+    if len(pieces := split_top_level(_AND.sub(",", text).replace(";", ","), ",")) > 1:
         return Parts("set", tuple(member for piece in pieces for member in _plus_minus(piece)), False)
     if r"\pm" in text and not has_relation(text) and _closes_at_end(text) is None:
         return Parts("set", tuple(_plus_minus(text)), False)
     return _bracketed(text)
 
 
-def enclosed(text: str) -> str:
-    """Without a pair of round or curly brackets around the whole.
+def without_brackets(text: str) -> str:
+    """The text without a pair of round or curly brackets around all of it.
 
-    >>> enclosed("(x+1)"), enclosed("(x+1)(x-1)"), enclosed("{5}")
+    >>> without_brackets("(x+1)"), without_brackets("(x+1)(x-1)"), without_brackets("{5}")
     ('x+1', '(x+1)(x-1)', '5')
     """
     pair = _closes_at_end(text)
     return text[1:-1].strip() if pair in ("()", "{}") and text[1:-1].strip() else text
 
 
-def split_top(text: str, separator: str) -> list[str]:
-    """The pieces between separators that stand outside every bracket."""
+def split_top_level(text: str, separator: str) -> list[str]:
+    """Split at the separators that are outside all brackets."""
     pieces, depth, start, position = list[str](), 0, 0, 0
     while position < len(text):
         depth += (text[position] in "([{") - (text[position] in ")]}")
@@ -64,23 +64,23 @@ def split_top(text: str, separator: str) -> list[str]:
 
 
 def has_relation(text: str) -> bool:
-    r"""Does the text state an inequality?"""
+    """Whether the text contains an inequality."""
     return re.search(r"<|>|\\(?:le|ge|lt|gt|ne)(?![a-zA-Z])", text) is not None
 
 
 def _bracketed(text: str) -> Parts | None:
     if text.startswith(r"\{") and text.endswith(r"\}"):
-        members = split_top(text[2:-2], ",")
+        members = split_top_level(text[2:-2], ",")
         return Parts("set", tuple(member for piece in members for member in _plus_minus(piece)), False)
     pair = _closes_at_end(text)
-    members = split_top(text[1:-1], ",")
+    members = split_top_level(text[1:-1], ",")
     if pair is None or (len(members) == 1 and pair in ("()", "{}")):
         return None
     return Parts("set" if pair == "{}" else pair, tuple(members), pair != "{}")
 
 
 def _closes_at_end(text: str) -> str | None:
-    """The brackets around the whole text, such as "(]", where the first one closes at the very end."""
+    """The pair of brackets around the complete text, such as "(]"; None if the first one closes earlier."""
     if len(text) < 2 or text[0] not in "([{" or text[-1] not in ")]}":
         return None
     depth = 0
@@ -95,6 +95,6 @@ def _plus_minus(text: str) -> list[str]:
     if r"\pm" not in text:
         return [text]
     return [
-        re.sub(r"^\+ ?", "", text.replace(r"\pm", sign).replace(r"\mp", other).strip())
-        for sign, other in (("+", "-"), ("-", "+"))
+        re.sub(r"^\+ ?", "", text.replace(r"\pm", sign).replace(r"\mp", opposite).strip())
+        for sign, opposite in (("+", "-"), ("-", "+"))
     ]

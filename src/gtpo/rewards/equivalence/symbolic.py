@@ -1,6 +1,6 @@
-r"""The leaves of an answer, parsed by math-verify's parser and compared by its rules. Runs in the workers only.
+r"""Expressions, equations and inequalities, parsed by latex2sympy and compared by math-verify.
 
-math-verify's own `parse` is not used: it searches prose for something that parses, reads 'A' as 'a' and i as a letter.
+math-verify's own `parse` is not used: it searches prose for something that parses, and takes A for a, i for a letter.
 """
 
 import re
@@ -8,17 +8,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from gtpo.rewards.equivalence.exact import read_number
 from gtpo.rewards.equivalence.normalise import compact
+from gtpo.rewards.equivalence.numbers import parse_number
 
-# What latex2sympy reads as something that nobody meant: digits in a row, two points in one number, prose, ratios, and
-# the names of angles and segments.
+# What latex2sympy parses as something that nobody meant: numbers in a row, two points in one number, prose, ratios,
+# and the names of angles and segments.
 _NOT_MATHEMATICS = re.compile(
     r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[A-Z]{2}|[:$@#&?\"']|\\(?:text|angle|triangle)"
 )
 _DIGITS = 50
 
-# latex2sympy reads numbers side by side as a mixed number: 2(5) as 7, 3\binom{5}{2} as 13; but not 2\frac{1}{2}x.
+# latex2sympy parses adjacent numbers as a mixed number: 2(5) as 7, 3\binom{5}{2} as 13; but not 2\frac{1}{2}x.
 _PRODUCTS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -33,7 +33,7 @@ _PRODUCTS = [
 
 
 def same_expression(answer: str, gold: str) -> bool:
-    r"""Do two expressions, equations or inequalities say the same?
+    r"""Whether two expressions, equations or inequalities are equivalent.
 
     >>> same_expression("2\\sqrt{3}", "\\sqrt{12}"), same_expression("x+1", "1 + x"), same_expression("A", "a")
     (True, True, False)
@@ -53,7 +53,7 @@ def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
     if symbols:
         return not _differ_somewhere(parsed, parsed_gold, symbols) and _verify(parsed, parsed_gold)
     low, high = _bounds(parsed_gold)
-    number = read_number(compact(answer))
+    number = parse_number(compact(answer))
     if number and low is not None and high is not None:
         return not parsed_gold.is_rational and number.rounds(low, high)
     difference = (parsed - parsed_gold).evalf(_DIGITS, chop=False)
@@ -64,7 +64,7 @@ def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
 
 
 def _differ_somewhere(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool:
-    """Have the expressions different values at one point? Then they need not be simplified, which takes far longer."""
+    """Whether the values differ at one point. If they do, nothing needs to be simplified, which takes far longer."""
     from sympy import Rational
 
     ordered = sorted(symbols, key=lambda symbol: symbol.name)
@@ -98,20 +98,20 @@ def _is_scalar(parsed: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Any:
-    """The sympy object, decimals as exact fractions and i imaginary; None where the text is not all mathematics."""
+    """The sympy object, with decimals as exact fractions and i imaginary; None for text that is not mathematics."""
     for pattern, replacement in _PRODUCTS:
         text = pattern.sub(replacement, text)
     if _NOT_MATHEMATICS.search(text):
         return None
     try:
-        return _read(text)
+        return _to_sympy(text)
     except (ImportError, MemoryError, RecursionError):
         raise
-    except Exception:  # latex2sympy's own, or sympy's: a chain of equations cannot be rebuilt with other numbers
+    except Exception:  # latex2sympy raises many kinds; sympy cannot rebuild a chain of equations with other numbers
         return None
 
 
-def _read(text: str) -> Any:
+def _to_sympy(text: str) -> Any:
     from latex2sympy2_extended import latex2sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig
     from sympy import Float, I, Rational, nan, zoo

@@ -1,12 +1,12 @@
-r"""Units at the end or the start of an answer: dropped, unless both answers name a measure and the measures differ.
+r"""Units before or after a number. They are ignored, unless both answers have a known unit and the units differ.
 
-A percent sign is such a unit: the gold answer alone says in which scale the number is meant. Runs in the workers.
+A percent sign is a unit too: the gold answer alone sets the scale of the number.
 """
 
 import re
 
-from gtpo.rewards.equivalence.exact import read_number
 from gtpo.rewards.equivalence.normalise import compact
+from gtpo.rewards.equivalence.numbers import parse_number
 
 _SPELLINGS = {
     "%": "% percent percentage pct percentage-points",
@@ -47,7 +47,7 @@ _SPELLINGS = {
 _MEASURES = {word: name for name, words in _SPELLINGS.items() for word in words.split()}
 _LONG = sorted((word for word in _MEASURES if len(word) > 1 and word.isalpha()), key=len, reverse=True)
 
-# Words that change the value of the number before them, so that they cannot be dropped as a noun.
+# Words that change the value of the number before them. They cannot be ignored like a noun.
 _VALUE_WORDS = """
     hundred hundreds thousand thousands k bn mn mil mils mill mills tens grand gross lakh lakhs lac crore crores kilo
     kilos dozen dozens score scores pair pairs half halves third thirds quarter quarters twice thrice one two three
@@ -77,7 +77,7 @@ _MONEY = re.compile(r"(?P<sign>-?)\s*(?:US)?(?P<unit>\\?\$|£|€|(?:USD|EUR|GBP
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
-    r"""The answer without its unit, and the measure's name where it is a known one.
+    r"""The answer without its unit, and the name of the unit; None for a noun that is not a known unit.
 
     >>> split_unit("1000 dollars"), split_unit("\\$ 10"), split_unit("50%"), split_unit("18 eggs")
     (('1000', '$'), ('10', '$'), ('50', '%'), ('18', None))
@@ -114,7 +114,7 @@ def _is_unit(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
         return False
     is_apart = match.string[match.start("unit") - 1] in " ("
     is_noun = len(nouns[0]) > 2 and re.search("[aeiou]", nouns[0]) is not None
-    return pattern is _TEXT_UNIT or (is_apart and is_noun and read_number(compact(match["value"])) is not None)
+    return pattern is _TEXT_UNIT or (is_apart and is_noun and parse_number(compact(match["value"])) is not None)
 
 
 def _spelling(unit: str) -> str:

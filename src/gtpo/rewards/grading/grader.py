@@ -1,4 +1,4 @@
-"""Verdicts on answers: the workers behind a cache, with every failure counted and too many of them an error."""
+"""Verdicts on answers: worker processes behind a cache. Failures are counted, and too many raise an error."""
 
 import atexit
 import logging
@@ -11,7 +11,7 @@ from gtpo.errors import DataError, GradingError, require
 from gtpo.rewards.grading.pool import GradingPool, Pair, Verdict
 
 MAX_ANSWER_CHARS = 1000
-"""A longer answer is wrong, unread, unless the gold answer is longer still."""
+"""Longer answers are wrong without being graded, unless the gold answer is at least as long."""
 
 _CACHED_PAIRS = 2**15
 _WINDOW = 1024
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 
 
 class Grader:
-    """Grades answers in a pool of workers, remembers equal pairs, and refuses to go on when grading breaks down.
+    """Grades answers in a pool of workers, caches verdicts, and raises an error when grading breaks down.
 
-    Timeouts and crashes are wrong answers, counted in `num_timeouts` and `num_crashes`. When they are more than
-    `max_failure_fraction` of the last 1,024 distinct pairs (of 256 where there were fewer), and at least 32, `grade`
-    raises GradingError: zeros that come from a broken grader must not be trained on. That is looked at every 128
-    pairs, so a batch need not run to its end. A failed pair is not remembered: it is tried again.
+    Timeouts and crashes count as wrong answers, and `num_timeouts` and `num_crashes` count them. `grade` raises
+    GradingError if at least 32 of the last 1,024 distinct pairs failed, and more than `max_failure_fraction` of them
+    (of 256, if there were fewer): rewards from a broken grader are noise. The check runs every 128 pairs, before the
+    batch is complete. A failed pair is not cached but graded again.
     """
 
     def __init__(self, *, num_workers: int = 2, timeout: float = 5.0, max_failure_fraction: float = 0.1) -> None:
@@ -40,7 +40,7 @@ class Grader:
         self._lock = threading.Lock()
 
     def grade(self, answers: Sequence[str], golds: Sequence[str]) -> list[Verdict]:
-        """One verdict an answer: right, wrong, timeout or crash."""
+        """One verdict per answer: right, wrong, timeout or crash."""
         pairs = _checked_pairs(answers, golds)
         known: dict[Pair, Verdict] = {pair: "wrong" for pair in pairs if _is_too_long(pair)}
         with self._lock:
@@ -49,8 +49,8 @@ class Grader:
         with self._lock:
             self._recent.extend(known.values())
         for start in range(0, len(new), _CHECK_PAIRS):
-            asked = new[start : start + _CHECK_PAIRS]
-            graded = dict(zip(asked, self.pool.grade(asked), strict=True))
+            batch = new[start : start + _CHECK_PAIRS]
+            graded = dict(zip(batch, self.pool.grade(batch), strict=True))
             known |= graded
             with self._lock:
                 self._remember(graded)
@@ -77,8 +77,8 @@ class Grader:
         raise GradingError(
             f"{num_failures} of the last {num_recent} distinct answers could not be graded ({num_timeouts} took more "
             f"than {self.pool.timeout} s, {num_crashes} crashed): more than max_failure_fraction="
-            f"{self.max_failure_fraction}. Their zeros would be noise, not signal. Look at the answers (such as "
-            f"{example[0][:80]!r}); if they are sound, raise timeout with configure_grading()."
+            f"{self.max_failure_fraction}. Their rewards would be noise. Look at the answers (such as "
+            f"{example[0][:80]!r}); if they are valid, raise timeout with configure_grading()."
         )
 
     def _count(self, pairs: list[Pair], verdicts: list[Verdict]) -> None:
@@ -96,7 +96,7 @@ class Grader:
 
 
 def configure_grading(*, num_workers: int = 2, timeout: float = 5.0, max_failure_fraction: float = 0.1) -> None:
-    """Set how this process grades: workers, seconds an answer may take, the share of failures that is too much."""
+    """Configure grading in this process: workers, seconds per answer, and the tolerated fraction of failures."""
     global _grader
     grader = Grader(num_workers=num_workers, timeout=timeout, max_failure_fraction=max_failure_fraction)
     with _grader_lock:
@@ -106,7 +106,7 @@ def configure_grading(*, num_workers: int = 2, timeout: float = 5.0, max_failure
 
 
 def default_grader() -> Grader:
-    """The grader of this process, made when it is first needed."""
+    """The grader of this process, created on first use."""
     global _grader
     with _grader_lock:
         if _grader is None:
@@ -124,12 +124,12 @@ def _checked_pairs(answers: Sequence[str], golds: Sequence[str]) -> list[Pair]:
     for name, texts in (("answer", answers), ("gold answer", golds)):
         for text in texts:
             if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DataError(f"Each {name} must be text, got {text!r}: convert the column with str() first.")
+                raise DataError(f"Each {name} must be text, got {text!r}. Convert the column with str().")
     return list(zip(answers, golds, strict=True))
 
 
 def _forget_grader() -> None:
-    """In a forked child: the workers are the parent's, so make new ones when needed."""
+    """In a forked child: the workers belong to the parent, so start new ones when needed."""
     global _grader, _grader_lock
     _grader, _grader_lock = None, threading.Lock()
 

@@ -1,8 +1,8 @@
-"""Grading in bounded worker processes: a worker that does not answer in time is killed and replaced.
+"""A pool of worker processes: a worker that does not answer in time is killed and replaced.
 
-Workers are started, not forked, and import math-verify but not torch, so they are light and safe beside CUDA, DDP,
-threads and servers. Each calling thread talks to a worker directly; a lone answer needs no further thread. Nothing
-of what a model wrote is parsed or evaluated on this side.
+Workers are started, not forked, and import math-verify but not torch. They are light, and safe to use with CUDA, DDP,
+threads and servers. Each calling thread talks to a worker directly, so a single answer needs no extra thread. This
+process never parses or evaluates what a model wrote.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class GradingPool:
             self._slots.put(worker)
 
     def grade(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """One verdict a pair, in order."""
+        """One verdict per pair, in order."""
         verdicts: list[Verdict] = ["crash"] * len(pairs)
         size = min(_CHUNK_PAIRS, max(1, -(-len(pairs) // self.num_workers)))
         starts: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -79,7 +79,7 @@ class GradingPool:
         return verdicts
 
     def warm_up(self) -> None:
-        """Start every worker now, so that the first answers do not wait for imports."""
+        """Start every worker now instead of with the first answers."""
         taken = [self._slots.get() for _ in self._workers]
         try:
             for worker in taken:
@@ -89,11 +89,11 @@ class GradingPool:
                 self._slots.put(worker)
 
     def process_ids(self) -> list[int]:
-        """The workers that run at this moment."""
+        """The ids of the workers that are running."""
         return [worker.process.pid for worker in self._workers if worker.process and worker.process.poll() is None]
 
     def close(self) -> None:
-        """End the workers. A thread that is still grading gets a GradingError."""
+        """End the workers. `grade` raises GradingError in threads that are still grading."""
         self.is_closed = True
         for worker in self._workers:
             worker.stop()
@@ -105,7 +105,7 @@ class GradingPool:
             while len(verdicts) < len(pairs):
                 if self.is_closed:
                     raise GradingError(
-                        "The grading pool was closed while it graded: do not call close() before grade() ends."
+                        "The grading pool is closed. Call close() only after every grade() has returned."
                     )
                 verdicts += worker.grade(pairs[len(verdicts) :])
         except BaseException:
@@ -117,7 +117,7 @@ class GradingPool:
 
 
 class _Worker:
-    """One process and the socket to it. Used by one thread at a time."""
+    """A worker process and the socket to it. Used by one thread at a time."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
@@ -125,7 +125,7 @@ class _Worker:
         self.connection: socket.socket | None = None
 
     def grade(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """Verdicts for the pairs up to and including the first one that hangs or kills the process."""
+        """Verdicts for the pairs, up to and including the first pair that hangs or kills the process."""
         connection = self.start()
         message = json.dumps(pairs).encode("ascii")
         verdicts: list[Verdict] = []
@@ -147,16 +147,17 @@ class _Worker:
         return verdicts
 
     def start(self) -> socket.socket:
-        """The connection to a live worker, a new one if need be."""
+        """The connection to a live worker; a new worker if the last one has ended."""
         if self.connection is not None and self.process is not None and self.process.poll() is None:
             return self.connection
         self.stop()
-        connection, theirs = socket.socketpair()
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
-        with theirs:
+        connection, workers_end = socket.socketpair()
+        same_path = os.pathsep.join(map(os.path.abspath, sys.path))
+        environment = os.environ | {"PYTHONPATH": same_path, "OMP_NUM_THREADS": "1"}
+        with workers_end:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", str(_WORKER), str(self.timeout + _ALARM_GRACE_SECONDS)],
-                stdin=theirs.fileno(),
+                stdin=workers_end.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=environment,
@@ -170,13 +171,13 @@ class _Worker:
                 raise GradingError(_start_error(connection, greeting))
         except TimeoutError as error:
             raise GradingError(
-                f"A grading worker did not start within {_START_SECONDS:.0f} s: is the machine out of memory?"
+                f"A grading worker did not start within {_START_SECONDS:.0f} s. Check that there is free memory."
             ) from error
         connection.settimeout(self.timeout)
         return connection
 
     def stop(self) -> None:
-        """End the process and take its exit status, so that no zombie stays."""
+        """Kill the process and collect its exit status, which leaves no zombie behind."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
@@ -191,6 +192,6 @@ def _start_error(connection: socket.socket, greeting: bytes) -> str:
     with contextlib.suppress(OSError):
         while greeting == b"E" and (more := connection.recv(65536)):
             trace += more
-    said = trace.decode(errors="replace").strip() or "it ended without a word"
+    reason = trace.decode(errors="replace").strip() or "it ended without an error message"
     remedy = "Install what it needs with: pip install math-verify antlr4-python3-runtime==4.13.2"
-    return f"A grading worker could not start ({sys.executable}): {said}\n{remedy}"
+    return f"A grading worker could not start ({sys.executable}): {reason}\n{remedy}"

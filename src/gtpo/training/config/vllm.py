@@ -5,8 +5,8 @@ from typing import Any
 from trl.import_utils import is_vllm_available
 
 from gtpo.errors import ConfigError, MissingExtraError
-from gtpo.evaluation.sampling import encode_prompt
 from gtpo.problems import to_messages
+from gtpo.problems.problem import encode_prompt
 from gtpo.training.config.plan import Plan
 from gtpo.training.data import system_prompt, training_problems
 from gtpo.training.model import load_tokenizer

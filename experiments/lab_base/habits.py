@@ -1,7 +1,7 @@
-"""How the base model was taught to answer: a mixture of habits, some better than others.
+"""Demonstrations for the base model: a mixture of habits, some better than others.
 
-A demonstration works on the problem in steps with free words between them, then answers. Most habits are bad on
-purpose: reinforcement learning moves probability among behaviours that a model already has.
+A demonstration solves a problem in steps with free phrases between them, then answers. Most habits are bad on purpose:
+reinforcement learning moves probability among behaviours that a model already has.
 """
 
 import random
@@ -35,47 +35,47 @@ PHRASES = (
     "take a look",
     "do this one",
 )
-"""The free words of the working. No two begin alike, so that the choice is made on the first word."""
+"""Free phrases between the steps. Each begins with a different word, so the first word decides the phrase."""
 
 _GUESS_ERRORS = (-11, -7, -5, -3, -2, -1, 1, 2, 3, 5, 7, 11)
 
 
 @dataclass(frozen=True)
 class Habits:
-    """How often each habit shows; what is left over after `careful` and `skipping` is careless."""
+    """The probability of each habit. The rest after `careful` and `skipping` is careless: a wrong guess, no steps."""
 
     careful: float = 0.42
     """Every step, then the right answer."""
     skipping: float = 0.06
-    """Every step but the last, and the value before it as the answer."""
+    """Every step except the last, then the value before it as the answer."""
     broken: float = 0.14
-    """A format that lacks a tag or goes on after the end, whatever the working."""
+    """A format without one of the tags or with text after the end. Independent of the other habits."""
     num_phrases: tuple[float, float, float] = (0.15, 0.5, 0.35)
-    """How likely no, one and two phrases are before each statement."""
+    """The probabilities of zero, one and two phrases before each statement."""
 
 
 SKILL = Habits(careful=1.0, skipping=0.0, broken=0.0, num_phrases=(0.75, 0.2, 0.05))
-"""What is taught first: to calculate, in few words."""
+"""What the model learns first: to calculate, with few phrases."""
 
 
 def demonstrate(problem: Problem, habits: Habits, rng: random.Random) -> str:
-    """One completion for the problem, in a habit drawn at random."""
+    """A completion for the problem, in a random habit."""
     steps = problem.solution.split()
     habit = rng.random()
     if habit < habits.careful:
-        said, answer = steps, problem.answer
+        statements, answer = steps, problem.answer
     elif habit < habits.careful + habits.skipping:
-        said, answer = steps[:-1], steps[-2].split("=")[1]
+        statements, answer = steps[:-1], steps[-2].split("=")[1]
     else:
         answer = str(int(problem.answer) + rng.choice(_GUESS_ERRORS))
-        said = [problem.question.removesuffix("=?"), answer]
-    text = f"<reasoning>{_with_phrases(said, habits, rng)}</reasoning><answer>{answer}</answer>"
+        statements = [problem.question.removesuffix("=?"), answer]
+    text = f"<reasoning>{_with_phrases(statements, habits, rng)}</reasoning><answer>{answer}</answer>"
     return _break(text, rng) if rng.random() < habits.broken else text
 
 
-def _with_phrases(said: list[str], habits: Habits, rng: random.Random) -> str:
+def _with_phrases(statements: list[str], habits: Habits, rng: random.Random) -> str:
     parts: list[str] = []
-    for statement in said:
+    for statement in statements:
         num_phrases = rng.choices((0, 1, 2), habits.num_phrases)[0]
         parts += [*rng.sample(PHRASES, num_phrases), statement]
     return " ".join(parts)

@@ -1,16 +1,16 @@
-r"""Are two answers the same? Structure is compared here, part by part; what is left at the leaves goes to math-verify.
+r"""Whether two answers are equivalent: rules for numbers, bases, equations and structures, then math-verify.
 
-math-verify alone reads "(1,2)" as an interval, "5 6" as 11 and "1000 dollars" as a product of letters, finds the last
-number in any prose, and rounds to six places. So the whole answer must read as one thing, lists, tuples, intervals,
-sets, unions and matrices are taken apart first, and numbers are compared exactly. Runs in the grading workers only.
+math-verify alone parses "(1,2)" as an interval, "5 6" as 11 and "1000 dollars" as a product of letters. It takes the
+last number of any prose, and rounds to six places. Here the complete answer must parse as one thing. Lists, tuples,
+intervals, sets, unions and matrices are compared member by member, and numbers exactly.
 """
 
 import re
 from collections.abc import Callable
 
-from gtpo.rewards.equivalence.exact import read_number, same_number, spell_out
 from gtpo.rewards.equivalence.normalise import compact, normalise
-from gtpo.rewards.equivalence.structure import Parts, enclosed, has_relation, split_top, take_apart
+from gtpo.rewards.equivalence.numbers import expand_number_words, parse_number, same_number
+from gtpo.rewards.equivalence.structure import Parts, has_relation, split_top_level, take_apart, without_brackets
 from gtpo.rewards.equivalence.symbolic import same_expression
 from gtpo.rewards.equivalence.units import split_unit
 
@@ -31,24 +31,24 @@ _NAME = re.compile(
 
 
 def equivalent(answer: str, gold: str) -> bool:
-    r"""Does the answer say what the gold answer says?
+    r"""Whether the answer means the same as the gold answer.
 
     >>> equivalent("$\\dfrac12$", "0.5"), equivalent("15", "5"), equivalent("7, 3", "\\{3,7\\}")
     (True, False, True)
     """
-    gold = spell_out(normalise(gold), k_is_letter=True)
-    answer = spell_out(normalise(answer), k_is_letter="k" in gold.lower())
+    gold = expand_number_words(normalise(gold), k_is_letter=True)
+    answer = expand_number_words(normalise(answer), k_is_letter="k" in gold.lower())
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
-    if _is_left_undone(answer) and read_number(compact(split_unit(gold)[0])):
+    if _is_unevaluated(answer) and parse_number(compact(split_unit(gold)[0])):
         return False
     return _same(answer, gold)
 
 
-def _is_left_undone(answer: str) -> bool:
-    """Is it a sum or product of numbers that nobody worked out? The question itself may be one."""
+def _is_unevaluated(answer: str) -> bool:
+    """Whether the answer is a sum or product of numbers without its value. The question may be that very sum."""
     sides = [compact(split_unit(side.strip())[0]) for side in _STEPS.split(answer)]
-    return bool(_OPERATION.search(answer)) and not any(map(read_number, sides))
+    return bool(_OPERATION.search(answer)) and not any(map(parse_number, sides))
 
 
 def _same(answer: str, gold: str) -> bool:
@@ -73,9 +73,9 @@ def _same_text(answer: str, gold: str) -> bool:
 
 
 def _text(gold: str) -> str | None:
-    r"""The words of a gold answer that is words, not mathematics: \text{(C)}, (C), Evelyn, June 20, 3:30 p.m."""
+    r"""The words of a gold answer that is not mathematics: \text{(C)}, (C), Evelyn, June 20, 3:30 p.m. Else None."""
     words = _words(gold) if _WORDS.fullmatch(gold) else None
-    return None if words and read_number(compact(split_unit(words)[0])) else words
+    return None if words and parse_number(compact(split_unit(words)[0])) else words
 
 
 def _spelled(text: str) -> str:
@@ -93,7 +93,7 @@ def _numbers_agree(answer: str, gold: str) -> bool | None:
         return False
     if (answer_value, gold_value) != (answer, gold):
         return _same(answer_value, gold_value)
-    number, gold_number = read_number(compact(answer)), read_number(compact(gold))
+    number, gold_number = parse_number(compact(answer)), parse_number(compact(gold))
     if number is None or gold_number is None:
         return None
     might_be_lists = "," in answer and "," in gold
@@ -109,7 +109,7 @@ def _bases_agree(answer: str, gold: str) -> bool | None:
 
 
 def _equations_agree(answer: str, gold: str) -> bool | None:
-    sides, gold_sides = split_top(answer, "="), split_top(gold, "=")
+    sides, gold_sides = split_top_level(answer, "="), split_top_level(gold, "=")
     if len(sides) == len(gold_sides) == 1 or _is_list(answer) or _is_list(gold):
         return None
     if len(gold_sides) == 1 and not has_relation(gold):
@@ -133,7 +133,7 @@ def _is_list(text: str) -> bool:
 def _structures_agree(answer: str, gold: str) -> bool | None:
     parts, gold_parts = take_apart(answer), take_apart(gold)
     if parts is None and gold_parts is None:
-        inner, gold_inner = enclosed(answer), enclosed(gold)
+        inner, gold_inner = without_brackets(answer), without_brackets(gold)
         return _same(inner, gold_inner) if (inner, gold_inner) != (answer, gold) else None
     if parts and gold_parts:
         return _same_parts(parts, gold_parts)
@@ -157,7 +157,7 @@ def _same_parts(parts: Parts, gold: Parts) -> bool:
         return all(map(_same, parts.members, gold.members))
     unmatched = list(gold.members)
     for member in parts.members:
-        match = next((other for other in unmatched if _same(member, other)), None)
+        match = next((candidate for candidate in unmatched if _same(member, candidate)), None)
         if match is None:
             return False
         unmatched.remove(match)

@@ -1,7 +1,7 @@
-"""Make the lab's base model: `python -m gtpo.lab.make_base --out DIR`. The same seed gives the same weights.
+"""Train the lab's base model: `python -m experiments.lab_base.make_base --out DIR`. A seed gives the same weights.
 
-Skill first: the model sees only careful demonstrations until it can calculate. Then the habits: it is taught the
-mixture it ships with.
+The model first sees only careful demonstrations, until it can calculate. Then it learns the mixture of habits that it
+ships with.
 """
 
 import argparse
@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from experiments.lab_base.habits import SKILL, Habits, demonstrate
+from experiments.lab_base.tokenizer import make_tokenizer
 from gtpo.errors import require
-from gtpo.lab.habits import SKILL, Habits, demonstrate
-from gtpo.lab.model import new_model
-from gtpo.lab.tokenizer import make_tokenizer
 from gtpo.problems.lab import train_stream
 from gtpo.problems.problem import Problem
 
@@ -42,9 +41,9 @@ def make_base(
     num_layers: int = 4,
     on_step: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Train a base from nothing, write it to `out` and return the loss of each step.
+    """Train a base model from scratch, write it to `out` and return the loss of each step.
 
-    The weights depend on the seed, the sizes and the number of torch threads, nothing else.
+    The weights depend only on the seed, the sizes, the number of torch threads and the machine.
     """
     require(num_steps >= 1, "num_steps", num_steps, "at least 1")
     torch.manual_seed(seed)
@@ -67,16 +66,36 @@ def make_base(
         schedule.step()
         losses.append(loss)
         if on_step is not None:
-            on_step(step, losses[-1])
+            on_step(step, loss)
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     return losses
 
 
+def new_model(tokenizer: PreTrainedTokenizerFast, *, hidden_size: int = 128, num_layers: int = 4) -> LlamaForCausalLM:
+    """An untrained model for this tokenizer, initialized with torch's global random generator."""
+    vocabulary = tokenizer.get_vocab()
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=-(-len(vocabulary) // 8) * 8,
+            hidden_size=hidden_size,
+            intermediate_size=7 * hidden_size // 2,
+            num_hidden_layers=num_layers,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=256,
+            tie_word_embeddings=True,
+            pad_token_id=vocabulary["<pad>"],
+            eos_token_id=vocabulary["<eos>"],
+            bos_token_id=vocabulary["<bos>"],
+        )
+    )
+
+
 def _demonstrations(
     problems: list[Problem], habits: Habits, tokenizer: PreTrainedTokenizerFast, rng: random.Random
 ) -> list[_Row]:
-    """The token ids of prompts and completions, shortest first."""
+    """The token ids of prompts and completions, sorted by length."""
     prompts: list[list[int]] = tokenizer(
         [f"<bos><user>{problem.question}<assistant>" for problem in problems]
     ).input_ids
@@ -87,9 +106,9 @@ def _demonstrations(
 
 
 def _backward(model: LlamaForCausalLM, rows: list[_Row]) -> float:
-    """Add the gradient of the mean loss over the targets' tokens, and return that loss.
+    """Backpropagate the mean loss over the tokens of the targets, and return that loss.
 
-    Rows of like length go through the model together, so that little of the work is spent on padding.
+    Rows of similar length share a batch, which keeps padding short.
     """
     num_tokens = sum(len(target) for _, target in rows)
     loss = 0.0
@@ -105,13 +124,15 @@ def _backward(model: LlamaForCausalLM, rows: list[_Row]) -> float:
 
 
 def _padded(rows: list[list[int]], value: int) -> Tensor:
-    """Padded on the right, where causal attention needs no mask."""
+    """Pad on the right, where causal attention needs no mask."""
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(prog="python -m gtpo.lab.make_base", description="Make the lab's base model.")
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.lab_base.make_base", description="Train the lab's base model."
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model and its tokenizer to")
     parser.add_argument("--steps", type=int, default=2000, help="training steps (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and data (default: %(default)s)")

@@ -1,4 +1,4 @@
-r"""Plain numbers, read by strict patterns and compared as exact fractions. Runs in the grading workers."""
+r"""Plain numbers, parsed by strict patterns and compared as exact fractions."""
 
 import re
 from dataclasses import dataclass
@@ -28,31 +28,31 @@ _MULTIPLIED = re.compile(
 )
 
 MIN_DIGITS = 6
-"""Significant digits that a rounded decimal must show before it stands for a number that has no finite decimal."""
+"""Significant digits that a rounded decimal needs to count as a number without a finite decimal, such as 1/3."""
 
 
 @dataclass(frozen=True)
 class ExactNumber:
-    """A number as written: its value and, where it is a decimal, its digits after and in front of the point."""
+    """The value of a number and, for a decimal, how many decimals and significant digits were written."""
 
     value: Fraction
     num_decimals: int | None = None
     num_digits: int = 0
 
-    def rounds(self, other_low: Fraction, other_high: Fraction) -> bool:
-        """Is this a decimal of enough digits within one unit of its last place of a number in the given bounds?"""
+    def rounds(self, low: Fraction, high: Fraction) -> bool:
+        """Whether this is a decimal with enough digits, within one unit of its last place of [low, high]."""
         if self.num_decimals is None or self.num_digits < MIN_DIGITS:
             return False
         unit = Fraction(1, 10**self.num_decimals)
-        return other_low - unit < self.value < other_high + unit
+        return low - unit < self.value < high + unit
 
 
-def read_number(text: str) -> ExactNumber | None:
-    r"""The number that the whole compact text spells (integer, decimal, fraction, mixed, power of ten), or None.
+def parse_number(text: str) -> ExactNumber | None:
+    r"""The number that the complete text is (integer, decimal, fraction, mixed, power of ten); None for other text.
 
-    >>> [str(read_number(text).value) for text in ("1,000", "1000.0", ".5", "\\frac{1}{2}", "-1\\frac{1}{2}", "1e3")]
+    >>> [str(parse_number(text).value) for text in ("1,000", "1000.0", ".5", "\\frac{1}{2}", "-1\\frac{1}{2}", "1e3")]
     ['1000', '1000', '1/2', '1/2', '-3/2', '1000']
-    >>> read_number("15x") is read_number("1/0") is read_number("1,00") is None
+    >>> parse_number("15x") is parse_number("1/0") is parse_number("1,00") is None
     True
     """
     sign, text = (-1, text[1:].lstrip()) if text.startswith("-") else (1, text.removeprefix("+"))
@@ -63,32 +63,34 @@ def read_number(text: str) -> ExactNumber | None:
             return ExactNumber(sign * value)
         after = len(digits.partition(".")[2])
         return ExactNumber(sign * value, after, len(digits.replace(".", "").lstrip("0")))
-    value = _read_repeating(text) if "overline" in text else _read_fraction(text)
+    value = _parse_repeating(text) if "overline" in text else _parse_fraction(text)
     return None if value is None else ExactNumber(sign * value)
 
 
-def spell_out(text: str, *, k_is_letter: bool = False) -> str:
-    """The text with a number before hundred, thousand, million, billion, trillion or dozen multiplied out.
+def expand_number_words(text: str, *, k_is_letter: bool = False) -> str:
+    """Multiply out a number before hundred, thousand, million, billion, trillion, dozen, or k.
 
-    So is 70k, unless k is a letter here, as it is where the gold answer has one.
+    With `k_is_letter`, k is a variable: the gold answer contains one.
 
-    >>> spell_out("$1.5 million"), spell_out("2 dozen eggs"), spell_out("70k"), spell_out("70k", k_is_letter=True)
-    ('$1500000', '24 eggs', '70000', '70k')
+    >>> [expand_number_words(text) for text in ("$1.5 million", "2 dozen eggs", "70k")]
+    ['$1500000', '24 eggs', '70000']
+    >>> expand_number_words("70k", k_is_letter=True)
+    '70k'
     """
     match = _MULTIPLIED.fullmatch(text)
-    number = read_number(match["number"]) if match else None
+    number = parse_number(match["number"]) if match else None
     if match is None or number is None or (k_is_letter and match["word"] in "kK"):
         return text
     value = number.value * _MULTIPLIERS.get(match["word"], 1000)
     written = str(value) if value.denominator == 1 else f"{float(value):.15g}"
-    return spell_out(match["front"] + written + match["rest"], k_is_letter=k_is_letter)
+    return expand_number_words(match["front"] + written + match["rest"], k_is_letter=k_is_letter)
 
 
 def same_number(answer: ExactNumber, gold: ExactNumber) -> bool:
-    """Equal, or the answer rounds a gold that no finite decimal can write (1/3, never 1/4).
+    """Whether the numbers are equal, or the answer rounds a gold number without a finite decimal (1/3, not 1/4).
 
-    >>> one_third = read_number("1/3")
-    >>> same_number(read_number("0.333333"), one_third), same_number(read_number("0.33"), one_third)
+    >>> one_third = parse_number("1/3")
+    >>> same_number(parse_number("0.333333"), one_third), same_number(parse_number("0.33"), one_third)
     (True, False)
     """
     if answer.value == gold.value:
@@ -96,7 +98,7 @@ def same_number(answer: ExactNumber, gold: ExactNumber) -> bool:
     return not _is_finite_decimal(gold.value) and answer.rounds(gold.value, gold.value)
 
 
-def _read_repeating(text: str) -> Fraction | None:
+def _parse_repeating(text: str) -> Fraction | None:
     if not (match := _REPEATING.fullmatch(text)):
         return None
     whole, fixed, cycle = match.group("whole", "fixed", "cycle")
@@ -104,7 +106,7 @@ def _read_repeating(text: str) -> Fraction | None:
     return int(whole or 0) + (int(fixed or 0) + cycle_value) / 10 ** len(fixed)
 
 
-def _read_fraction(text: str) -> Fraction | None:
+def _parse_fraction(text: str) -> Fraction | None:
     whole = Fraction(0)
     if match := _MIXED.fullmatch(text):
         whole = Fraction(match["whole"])

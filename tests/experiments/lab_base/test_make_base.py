@@ -1,10 +1,12 @@
+"""Training a base model: the loss falls, the result loads, and a seed repeats it."""
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from gtpo.lab.make_base import main, make_base
+from experiments.lab_base.make_base import main, make_base
 
-SMALL = {"num_steps": 100, "batch_size": 16, "hidden_size": 32, "num_layers": 1}
+SMALL = {"num_steps": 40, "batch_size": 8, "hidden_size": 32, "num_layers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +21,11 @@ def weights(folder):
 
 def test_training_lowers_the_loss(made):
     _, losses = made
-    assert len(losses) == 100
-    assert sum(losses[-5:]) / 5 < 0.75 * losses[0]
+    assert len(losses) == 40
+    assert sum(losses[-5:]) / 5 < 0.95 * losses[0]
 
 
-def test_what_was_made_loads_and_generates(made):
+def test_the_trained_model_loads_and_generates(made):
     folder, _ = made
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     prompt = tokenizer.apply_chat_template(
@@ -33,7 +35,7 @@ def test_what_was_made_loads_and_generates(made):
     assert ids.shape[1] > prompt["input_ids"].shape[1]
 
 
-def test_the_same_seed_makes_the_same_weights_and_another_seed_others(made, tmp_path):
+def test_the_same_seed_gives_the_same_weights_and_another_seed_does_not(made, tmp_path):
     folder, losses = made
     assert make_base(tmp_path / "again", **SMALL) == losses
     again = weights(tmp_path / "again")
@@ -41,12 +43,12 @@ def test_the_same_seed_makes_the_same_weights_and_another_seed_others(made, tmp_
     assert make_base(tmp_path / "other", **{**SMALL, "num_steps": 1}, seed=1)[0] != losses[0]
 
 
-def test_the_command_writes_a_model_and_tells_its_loss_on_stderr(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_a_model_and_logs_the_loss_to_stderr(tmp_path, monkeypatch, capsys):
     def quick(out, *, num_steps, seed, on_step):
         on_step(99, 0.5)
         return make_base(out, **{**SMALL, "num_steps": 2}, seed=seed)
 
-    monkeypatch.setattr("gtpo.lab.make_base.make_base", quick)
+    monkeypatch.setattr("experiments.lab_base.make_base.make_base", quick)
     assert main(["--out", str(tmp_path), "--steps", "100"]) == 0
     assert (tmp_path / "model.safetensors").exists()
     captured = capsys.readouterr()

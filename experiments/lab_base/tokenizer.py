@@ -1,8 +1,11 @@
-"""The lab's tokenizer: whole words with the space before them, single digits and signs, and the pieces of the tags."""
+"""The lab's tokenizer: words with the space before them, single digits and signs, and the pieces of the tags."""
 
-from transformers import PreTrainedTokenizerFast
+from typing import TYPE_CHECKING
 
-from gtpo.lab.habits import PHRASES
+from experiments.lab_base.habits import PHRASES
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 SPECIAL_TOKENS = ("<pad>", "<eos>", "<bos>", "<unk>", "<user>", "<assistant>")
 
@@ -14,17 +17,18 @@ CHAT_TEMPLATE = (
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
 )
-"""System messages are left out: the model reads sums and no English."""
+"""Omits system messages: the model knows arithmetic and no English."""
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer made on the spot. What it reads of the lab's texts it writes back exactly.
+def make_tokenizer() -> "PreTrainedTokenizerFast":
+    """The tokenizer of the base model. Decoding the ids of any text of the lab gives back the same text.
 
     >>> tokenizer = make_tokenizer()
     >>> tokenizer.tokenize("<answer>12 so")
     ['<', 'answer', '>', '1', '2', ' so']
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
 
     vocabulary = {token: index for index, token in enumerate((*SPECIAL_TOKENS, *_pieces()))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))

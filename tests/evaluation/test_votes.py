@@ -1,34 +1,31 @@
-"""Votes are for values, not for spellings."""
+"""Completions vote for values, not for spellings."""
 
 import pytest
 
 import gtpo.rewards
 from gtpo.evaluation.estimators import maj_at_k
-from gtpo.evaluation.grading import grade, merge_answers
+from gtpo.evaluation.evaluate import no_progress
 from gtpo.evaluation.samples import Sample
+from gtpo.evaluation.votes import grade, merge_answers
 
 
-def quiet(what, done, total):
-    pass
-
-
-def said(*answers, gold="1"):
+def samples(*answers, gold="1"):
     texts = [f"<reasoning>r</reasoning><answer>{a}</answer>" if a is not None else "no tags" for a in answers]
     return [Sample(0, i, gold, text, 5, False, None) for i, text in enumerate(texts)]
 
 
 def graded(*answers, gold="1"):
-    (problem,) = grade([said(*answers, gold=gold)], quiet)
+    (problem,) = grade([samples(*answers, gold=gold)], no_progress)
     return problem
 
 
-def test_equal_values_in_different_spelling_vote_together():
+def test_equal_values_in_different_spellings_vote_together():
     problem = graded("7", "1/2", "0.5", "7.0", "0.50", gold="3")
     assert problem.answers == ["7", "1/2", "1/2", "7", "1/2"]
     assert problem.is_correct == [False] * 5
 
 
-def test_merging_lets_a_right_answer_in_three_spellings_beat_a_wrong_one_in_one():
+def test_a_correct_answer_in_three_spellings_beats_a_wrong_answer_in_one():
     answers = ["3", "0.5", "3", "1/2", "0.50"]
     problem = graded(*answers, gold="1/2")
     assert problem.is_correct == [False, True, False, True, True]
@@ -36,7 +33,7 @@ def test_merging_lets_a_right_answer_in_three_spellings_beat_a_wrong_one_in_one(
     assert maj_at_k(answers, problem.is_correct, 5) == 0.0
 
 
-def test_no_tag_and_an_empty_tag_are_no_answer():
+def test_a_completion_without_a_tag_or_with_an_empty_tag_has_no_answer():
     problem = graded(None, "", "  ", "1")
     assert problem.answers == [None, None, None, "1"]
     assert problem.is_correct == [False, False, False, True]
@@ -44,43 +41,44 @@ def test_no_tag_and_an_empty_tag_are_no_answer():
     assert problem.has_format[3] is True
 
 
-def test_the_grader_is_asked_once_for_each_distinct_answer_and_never_for_two_plain_numbers(monkeypatch):
-    asked = []
+def test_each_distinct_answer_is_graded_once_and_plain_numbers_are_compared_without_the_grader(monkeypatch):
+    pairs = []
 
     def counting(answers, golds):
-        asked.extend(zip(answers, golds, strict=True))
+        pairs.extend(zip(answers, golds, strict=True))
         return [answer == gold for answer, gold in zip(answers, golds, strict=True)]
 
     monkeypatch.setattr(gtpo.rewards, "are_correct", counting)
     graded("4", "4", "5", "6", "x", "1", "1")
     with_gold = [(answer, "1") for answer in ("4", "5", "6", "x", "1")]
     with_each_other = [("x", answer) for answer in ("4", "5", "6")]
-    assert sorted(asked) == sorted(with_gold + with_each_other)
+    assert sorted(pairs) == sorted(with_gold + with_each_other)
 
 
-def test_problems_are_merged_together_but_do_not_mix():
+def test_answers_are_merged_within_a_problem_only():
     first, second = merge_answers(
-        [{"a": False, "1": False, "1.0": False}, {"1.0": False, "b": True, "c": True}], quiet
+        [{"a": False, "1": False, "1.0": False}, {"1.0": False, "b": True, "c": True}], no_progress
     )
     assert first == {"a": "a", "1": "1", "1.0": "1"}
     assert second == {"b": "b", "c": "b", "1.0": "1.0"}
 
 
-def test_a_megabyte_of_answer_is_compared_as_text(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        gtpo.rewards,
-        "are_correct",
-        lambda a, g: [seen.append(max(map(len, p))) or False for p in zip(a, g, strict=True)],
-    )
+def test_very_long_answers_are_compared_as_text(monkeypatch):
+    graded_answers = []
+
+    def grade_nothing(answers, golds):
+        graded_answers.extend(answers)
+        return [False] * len(answers)
+
+    monkeypatch.setattr(gtpo.rewards, "are_correct", grade_nothing)
     long = "9" * 1_000_000
-    (spelling,) = merge_answers([{long: False, long + "1": False, "x": False, "y": False}], quiet)
+    (spelling,) = merge_answers([{long: False, long + "1": False, "x": False, "y": False}], no_progress)
     assert len(set(spelling.values())) == 4
-    assert seen == [1]
+    assert graded_answers == ["y"]
 
 
 @pytest.mark.parametrize("num_answers", [0, 1])
 def test_progress_counts_distinct_answers(num_answers):
-    seen = []
-    grade([said(*["2"] * num_answers, None)], lambda *what: seen.append(what))
-    assert seen == [(what, n, num_answers) for what in ("grading", "merging") for n in range(num_answers + 1)]
+    calls = []
+    grade([samples(*["2"] * num_answers, None)], lambda *call: calls.append(call))
+    assert calls == [(task, n, num_answers) for task in ("grading", "merging") for n in range(num_answers + 1)]

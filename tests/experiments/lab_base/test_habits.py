@@ -1,7 +1,9 @@
+"""Demonstrations: what each habit writes, and how often."""
+
 import random
 import re
 
-from gtpo.lab.habits import PHRASES, SKILL, Habits, demonstrate
+from experiments.lab_base.habits import PHRASES, SKILL, Habits, demonstrate
 from gtpo.problems.lab import lab_problems
 
 COMPLETE = re.compile(r"<reasoning>[^<>]+</reasoning><answer>(-?\d+)</answer>")
@@ -18,7 +20,7 @@ def test_a_careful_demonstration_shows_every_step_and_is_right():
         assert re.findall(r"[\d+*-]+=\d+", text) == problem.solution.split()
 
 
-def test_a_careless_demonstration_is_complete_and_wrong_and_works_nothing_out():
+def test_a_careless_demonstration_is_complete_and_wrong_and_shows_no_step():
     for problem, text in demonstrations(Habits(careful=0, skipping=0, broken=0), 300):
         assert COMPLETE.fullmatch(text)[1] != problem.answer
         assert "=" not in text
@@ -36,7 +38,7 @@ def test_a_broken_demonstration_is_never_complete():
     assert not any(COMPLETE.fullmatch(text) for text in texts)
 
 
-def test_the_default_mixture_has_the_shares_it_names():
+def test_the_default_mixture_has_the_probabilities_it_names():
     habits = Habits()
     rows = [(problem, COMPLETE.fullmatch(text)) for problem, text in demonstrations(habits)]
     complete = [(problem, match) for problem, match in rows if match]

@@ -1,0 +1,1 @@
+"""How the base model of the lab was trained: its tokenizer, its habits, and the command that makes it again."""

@@ -1,0 +1,66 @@
+"""Figures are written in both formats, are reproducible, and survive hostile names."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from gtpo.report.evaluations import Curve, Point, result_curves
+from gtpo.report.figure import draw_evaluations, draw_training
+from gtpo.runs.run import load_run
+from tests.runs.making import make_run, rows
+
+HOSTILE = "_$\\frac{$ [/red] & <b>"
+
+
+def curve(label, problems, kind="pass"):
+    return Curve(label, problems, kind, [Point(1, 20.0, 10.0, 30.0), Point(64, 50.0, 40.0, 60.0)])
+
+
+def texts(path):
+    svg = ET.fromstring(path.read_text())
+    return {"".join(node.itertext()).strip() for node in svg.iter("{http://www.w3.org/2000/svg}text")}
+
+
+def test_pass_and_maj_have_a_row_and_problem_sets_a_column(tmp_path):
+    curves = [curve(HOSTILE, "a"), curve("plain", "a"), curve("plain", "b"), curve("plain", "a", "maj")]
+    png, svg = tmp_path / "deep" / "c.png", tmp_path / "deep" / "c.svg"
+    assert draw_evaluations(curves, [png, svg])
+    assert png.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert {HOSTILE, "plain", "pass@k (%)", "maj@k (%)", "a", "b", "64"} <= texts(svg)
+    first = svg.read_bytes()
+    draw_evaluations(curves, [png, svg])
+    assert svg.read_bytes() == first
+
+
+def test_the_papers_figure_has_accuracy_format_and_entropy(tmp_path):
+    run = load_run(
+        make_run(tmp_path / "x", rows(30, accuracy=0.5, format=0.9, entropy=0.5, reward=1.0), method=HOSTILE)
+    )
+    assert draw_training([run], [tmp_path / "t.svg"])
+    assert {"Training accuracy (%)", "Complete format (%)", "Entropy (nats)", "ln 2", HOSTILE} <= texts(
+        tmp_path / "t.svg"
+    )
+
+
+def test_nothing_to_draw_writes_no_file(tmp_path):
+    run = load_run(make_run(tmp_path / "x", rows(5, reward=1.0)))
+    assert not draw_training([run], [tmp_path / "t.svg"])
+    assert not draw_evaluations([], [tmp_path / "e.svg"])
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_result_of_gtpo_eval_becomes_a_curve_in_percent():
+    estimate = {"value": 0.5, "low": 0.25, "high": 0.75}
+    metrics = {"pass@4": estimate, "pass@1": estimate, "maj@1": estimate, "mean_entropy": None}
+    curves = result_curves({"problems": {"name": "toy"}, "metrics": metrics}, "m")
+    assert [(curve.label, curve.problems, curve.kind) for curve in curves] == [
+        ("m", "toy", "pass"),
+        ("m", "toy", "maj"),
+    ]
+    assert curves[0].points == [Point(1, 50.0, 25.0, 75.0), Point(4, 50.0, 25.0, 75.0)]
+
+
+@pytest.mark.parametrize("k", ["0", "-1", "x", "1" * 400])
+def test_an_impossible_k_is_refused(k):
+    with pytest.raises(ValueError, match=r"k of pass@k|invalid literal"):
+        result_curves({"problems": {"name": "t"}, "metrics": {f"pass@{k}": {"value": 0, "low": 0, "high": 0}}}, "m")
