@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl.generation.vllm_generation import VLLMGeneration
 
-from gtpo.training.config import vllm
+from gtpo.training import prepare
 
 PAD, EOS, UNK = 0, 1, 2
 SHAPES: dict[str, dict[str, int]] = {
@@ -147,6 +147,6 @@ def replace_vllm() -> None:
         ids = [torch.randint(UNK + 1, vocabulary, (length,)).tolist() for length in lengths]
         return prompts, ids, [[[-math.log(vocabulary)]] * length for length in lengths], None
 
-    vllm.is_vllm_available = lambda: True
+    prepare.is_vllm_available = lambda: True
     VLLMGeneration._init_vllm = VLLMGeneration.sync_weights = lambda self: None
     VLLMGeneration.generate = generate

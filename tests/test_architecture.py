@@ -18,23 +18,24 @@ GRAPH = {
     "records": "core errors",
     "problems": "errors files text",
     "lab": "problems",
+    "models": "errors lab",
     "rewards": "errors text",
     "health": "files logged",
     "runs": "errors files health logged records",
     "verl": "core errors",
     "trl": "core errors files health logged records",
-    "evaluation": "errors files lab problems rewards statistics text",
+    "evaluation": "errors files lab models problems rewards statistics text",
     "compare": "errors evaluation logged runs statistics",
     "report": "files logged runs text",
     "token_view": "core errors files records text",
-    "training": "core errors evaluation files lab problems records rewards trl",
+    "training": "core errors evaluation files models problems records rewards trl",
     "cli": "compare errors evaluation files health problems report runs text token_view training",
 }
 """Each folder or module of gtpo, and those that it imports from, function-local imports included."""
 
 HEAVY = {"torch", "trl", "verl", "vllm", "matplotlib", "peft", "datasets", "transformers", "accelerate", "math_verify"}
 ALLOWED_HEAVY = {"core": {"torch"}, "verl": {"torch", "verl"}}
-LIGHT = ("errors", "text", "files", "statistics", "logged", "records", "health", "runs")
+LIGHT = ("errors", "text", "files", "statistics", "logged", "records", "health", "runs", "models")
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 

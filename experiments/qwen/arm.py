@@ -44,6 +44,7 @@ def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None =
     """Train as `gtpo train` does, and write the curve."""
     from gtpo.training.config.plan import make_plan
     from gtpo.training.config.recipe import Setting
+    from gtpo.training.prepare import prepare
     from gtpo.training.run_folder import RunFolder
     from gtpo.training.session import train
 
@@ -56,7 +57,7 @@ def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None =
     plan = make_plan(spec.recipe, {name: Setting(value, "experiment") for name, value in options.items()})
     description = {"method": arm["method"], "model": model, "problems": plan.options.problems, "seed": run.seed}
     folder = RunFolder.create(run.work, plan.settings, description)
-    if not train(plan, folder, [StopTogether(run.stop_at)]):
+    if not train(prepare(plan), folder, [StopTogether(run.stop_at)]):
         return 130
     summary = folder.summary()
     about = {"arm": run.arm, "seed": run.seed, **provenance(), "seconds": summary["seconds"]}

@@ -1,4 +1,4 @@
-"""What `gtpo train` shows: what will be done, how it goes, what came of it."""
+"""What `gtpo train` prints: a summary at the start, one live line, and a table at the end."""
 
 import logging
 import math
@@ -8,12 +8,17 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from gtpo.training.config.options import RunOptions
+from gtpo.training.config.plan import Plan
+from gtpo.training.held_out import held_out_set
+from gtpo.training.run_folder import RunFolder
+
 LN2 = math.log(2)
 logger = logging.getLogger(__name__)
 
 
-def opening(plan: Any, run: Any) -> str:
-    """The start-up summary."""
+def opening(plan: Plan, run: RunFolder) -> str:
+    """The summary at the start."""
     options, config = plan.options, plan.config
     steps = f"{config.max_steps} steps" if config.max_steps > 0 else f"{config.num_train_epochs:g} epochs"
     if options.method != "sft":
@@ -44,18 +49,16 @@ def _method(name: str, config: Any) -> str:
     return f"GTPO (arXiv:2508.03772), {conflicts}, {entropy}, γ = {config.entropy_penalty:g}"
 
 
-def _held_out(options: Any) -> str:
-    from gtpo.training.data import held_out_set
-
+def _held_out(options: RunOptions) -> str:
     problems = held_out_set(options)
     if problems is None:
-        return "nothing" if options.held_out_problems == 0 else "nothing: a file has no test split, give --held_out"
-    shown = f"at most {options.held_out_problems} problems × {options.held_out_samples}"
-    return f"{problems}, {shown}, temperature {options.held_out_temperature:g}, before and after"
+        return "nothing" if options.held_out_problems == 0 else "nothing: a file has no test split, set --held_out"
+    sampled = f"at most {options.held_out_problems} problems × {options.held_out_samples}"
+    return f"{problems}, {sampled}, temperature {options.held_out_temperature:g}, before and after"
 
 
 class TrainingView(TrainerCallback):
-    """One live line: reward, accuracy, format, entropy against ln 2, kept, conflict, and the time left."""
+    """One live line: reward, accuracy, format, entropy compared with ln 2, kept, conflict, and the time left."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -72,11 +75,15 @@ class TrainingView(TrainerCallback):
         from tqdm import tqdm
 
         if state.is_world_process_zero:
-            seldom = 0.1 if sys.stderr.isatty() else 10.0
             self._bar = tqdm(
-                total=state.max_steps, initial=state.global_step, file=sys.stderr, mininterval=seldom, unit="step",
-                bar_format="{n_fmt}/{total_fmt} {elapsed}<{remaining} {postfix}", dynamic_ncols=True,
-            )  # fmt: skip
+                total=state.max_steps,
+                initial=state.global_step,
+                file=sys.stderr,
+                mininterval=0.1 if sys.stderr.isatty() else 10.0,
+                unit="step",
+                bar_format="{n_fmt}/{total_fmt} {elapsed}<{remaining} {postfix}",
+                dynamic_ncols=True,
+            )
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if self._bar is not None and logs and "train_runtime" not in logs:
@@ -89,7 +96,7 @@ class TrainingView(TrainerCallback):
 
 
 def line(logs: dict[str, Any]) -> str:
-    """What matters of one logging step.
+    """The most important metrics of a logging step.
 
     >>> line({"reward": 12.5, "accuracy": 0.4, "gtpo/entropy_mean": 0.41, "gtpo/frac_kept": 0.9})
     'reward 12.5  accuracy 40%  entropy 0.41 < ln 2  kept 90%'
@@ -108,14 +115,14 @@ def line(logs: dict[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def closing_table(run: Any) -> str:
-    """Before and after, and what to do next."""
+def closing_table(run: RunFolder) -> str:
+    """The evaluations before and after, and what to do next."""
     summary = run.summary()
     before, after = summary.get("before"), summary.get("after")
     steps, most = summary["steps"], summary.get("max_steps", summary["steps"])
     lines = [f"\n{steps} steps in {summary['seconds']:.0f} s"]
     if steps < most:
-        lines += [f"stopped before step {most}, since it was collapsing: `gtpo health {run.path}` says why"]
+        lines += [f"stopped before step {most} because it was collapsing: `gtpo health {run.path}` explains why"]
     if before and after:
         sampled = (
             f"{after['num_problems']} held-out problems × {after['num_samples']}, temperature {after['temperature']:g}"
@@ -130,15 +137,18 @@ def closing_table(run: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _next(run: Any) -> dict[str, str]:
+def _next(run: RunFolder) -> dict[str, str]:
     config = run.config()
     problems = config.get("held_out") or config.get("problems", "lab")
     options = {"problems": problems, "data-dir": config.get("data_dir"), "columns": config.get("columns")}
-    given = {name: value for name, value in options.items() if value not in (None, "lab")}
-    asked = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
+    options = {name: value for name, value in options.items() if value not in (None, "lab")}
+    arguments = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in options.items())
     folder = shlex.quote(str(run.path))
-    hints = {f"gtpo report {folder}": "curves", f"gtpo eval {shlex.quote(str(run.model))}{asked}": "pass@k and maj@k"}
+    hints = {f"gtpo report {folder}": "curves", f"gtpo eval {folder}{arguments}": "pass@k and maj@k"}
     if run.groups.is_file():
-        hints = {f"gtpo inspect {folder}": "see what the update did to every token", **hints}
+        hints = {f"gtpo inspect {folder}": "what the update did to every token", **hints}
     other = "gtpo" if config.get("method") == "grpo" else "grpo"
-    return {**hints, f"gtpo compare {folder} --vs RUN": f"with another run, such as one of --method {other}"}
+    return {
+        **hints,
+        f"gtpo compare {folder} --vs RUN": f"compare with another run, for example of --method {other}",
+    }

@@ -24,8 +24,9 @@ from gtpo.evaluation.samples import (
     start_or_resume,
     writable_folder,
 )
-from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, require_model, row_seed
+from gtpo.evaluation.sampling import GPU_MEMORY, Engine, SamplingSettings, row_seed
 from gtpo.evaluation.votes import Progress
+from gtpo.models import find_model
 from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
 from gtpo.problems.loading import is_file_name
 from gtpo.problems.problem import encode_prompt
@@ -104,7 +105,7 @@ def evaluate(
     if settings.system_prompt is None:
         settings = dataclasses.replace(settings, system_prompt=SYSTEM_PROMPT)
     for model in models:
-        require_model(model)
+        find_model(model)
     if columns and not any(map(is_file_name, problem_sets)):
         raise ConfigError("columns only apply to .jsonl and .parquet files, and no problem set is one. Omit them.")
     problems_by_name: dict[str, list[Problem]] = {}

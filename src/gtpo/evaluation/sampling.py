@@ -7,7 +7,6 @@ made in changes it only through rounding, which depends on the shape of a batch.
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 from gtpo.errors import ConfigError, require
@@ -93,35 +92,6 @@ class Engine(Protocol):
     def sample(
         self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
     ) -> list[SampledText]: ...
-
-
-def require_model(name: str) -> None:
-    """Refuse what is plainly no model, before anything is sampled with the others; a hub id is not looked up."""
-    if name == "lab":
-        return
-    folder = Path(model_of_run(name))
-    if is_missing_folder(name):
-        raise ConfigError(f"Model {name!r} cannot be loaded: there is no such folder.")
-    if folder.is_dir() and not _has_model(folder):
-        raise ConfigError(
-            f"{name} holds no model: it has no config.json. Give the folder of a finished run, or one with weights "
-            "and tokenizer files."
-        )
-
-
-def is_missing_folder(model: str) -> bool:
-    """Is it written like a path, and nothing there?"""
-    return (model.startswith((".", "/", "~")) or model.count("/") > 1) and not Path(model).exists()
-
-
-def model_of_run(folder: str) -> str:
-    """The folder model/ of a run's folder, which has no model of its own; any other name as it is."""
-    inner = Path(folder) / "model"
-    return str(inner) if folder and inner.is_dir() and not _has_model(Path(folder)) else folder
-
-
-def _has_model(folder: Path) -> bool:
-    return any((folder / name).exists() for name in ("config.json", "adapter_config.json"))
 
 
 def row_seed(seed: int, problem: int, sample: int) -> int:

@@ -1,59 +1,74 @@
-"""Which weights, and how they are loaded."""
+"""Where the model's files are, its tokenizer, and what TRL's trainers take about its weights."""
 
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import file_exists, snapshot_download
 from transformers import AutoTokenizer
 from trl.trainer.model_config import ModelConfig
 from trl.trainer.utils import get_peft_config, get_quantization_config
 
 from gtpo.errors import ConfigError, MissingExtraError
-from gtpo.lab.model import lab_model_dir
-from gtpo.training.dequantise import dequantised
+from gtpo.models import find_model
 
 WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack"]
 
 
-def locate_model(name: str, run: Path, revision: str = "main", *, with_weights: bool = True) -> str:
-    """A hub id or a folder: the lab's own, the one that was named, or a GGUF file dequantised into the run."""
-    if name == "lab":
-        return str(lab_model_dir())
-    path = Path(name)
-    if path.suffix == ".gguf":
-        return dequantised(path, run / "base")
-    if path.exists() and not (path / "config.json").is_file():
-        if (path / "adapter_config.json").is_file():
-            raise ConfigError(
-                f"{name} holds a LoRA adapter, not a model: merge it into its base first (docs/training.md)."
-            )
-        if (path / "model" / "config.json").is_file():
-            raise ConfigError(f"{name} is the folder of a run: give the model in it, {path / 'model'}.")
-        raise ConfigError(f"{name} is no model: it has no config.json. Give a folder that save_pretrained wrote.")
-    if not path.exists() and (path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1):
-        raise ConfigError(f"There is no model at {name}. Give an existing folder, a .gguf file, or a hub id.")
-    if revision != "main" and not path.exists():
-        from huggingface_hub import snapshot_download
+def locate_model(name: str, revision: str = "main") -> str:
+    """The folder or the hub id of a model whose weights can be loaded. Downloads no weights."""
+    source = find_model(name)
+    if source.is_adapter:
+        raise ConfigError(
+            f"{source.location} holds a LoRA adapter. Training starts from a full model: merge the adapter into its "
+            "base first (docs/training.md)."
+        )
+    if source.is_local:
+        return source.location
+    try:
+        if not _is_cached(name, revision):
+            file_exists(name, "config.json", revision=revision)
+        # One folder for tokenizer, trainer and evaluations, which take no revision.
+        return name if revision == "main" else snapshot_download(name, revision=revision, ignore_patterns=WEIGHTS)
+    except Exception as error:  # the hub's client raises OSError, ValueError and its HTTP library's own errors
+        raise _cannot_load(name, error) from error
 
-        # One folder for tokenizer, trainer and evaluations.
-        return snapshot_download(name, revision=revision, ignore_patterns=None if with_weights else WEIGHTS)
-    return name
+
+def download_weights(name: str, revision: str) -> None:
+    """Complete the folder that `locate_model` returned for a revision other than main."""
+    if revision != "main" and not find_model(name).is_local:
+        snapshot_download(name, revision=revision)
+
+
+def _is_cached(name: str, revision: str) -> bool:
+    """Whether the weights are in the cache."""
+    try:
+        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except OSError:
+        return False
+    return any(any(folder.glob(pattern)) for pattern in WEIGHTS)
 
 
 def load_tokenizer(model: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(model)
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"Model {model!r} cannot be loaded: {str(error).strip().splitlines()[0]} "
-            "Give a hub id, a folder with weights and tokenizer files, a .gguf file, or the word lab."
-        ) from error
+        raise _cannot_load(model, error) from error
+
+
+def _cannot_load(model: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"Model {model!r} cannot be loaded: {str(error).strip().splitlines()[0]} "
+        "Give a hub id, a folder with weights and tokenizer files, or the word lab."
+    )
 
 
 def trainer_arguments(model_config: ModelConfig, config: Any) -> dict[str, Any]:
-    """What TRL's trainers take about the model: adapters, quantisation, and how to load the weights."""
+    """What TRL's trainers take about the model: adapters, quantization, and how to load the weights."""
     on_cpu = config.device.type == "cpu"
     if on_cpu and str(model_config.dtype) in ("bfloat16", "float16"):
-        raise ConfigError(f"dtype={model_config.dtype} on a CPU is slow or does not run: leave it out for float32.")
+        raise ConfigError(
+            f"dtype={model_config.dtype} is slow or not supported on a CPU. Leave it out to train in float32."
+        )
     if model_config.load_in_4bit or model_config.load_in_8bit:
         try:
             import bitsandbytes  # noqa: F401  # pyright: ignore

@@ -1,4 +1,4 @@
-"""Rewards by name, and a guard around each: a broken reward stops the run with one clear sentence."""
+"""Rewards by name. A broken reward stops the run with one clear sentence."""
 
 import contextlib
 import functools
@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.rewards import correctness_reward, format_reward, paper_reward
@@ -18,37 +18,36 @@ from gtpo.rewards import correctness_reward, format_reward, paper_reward
 Reward = Callable[..., Any]
 
 LARGEST = 1e18
-"""Beyond it float32, in which TRL reckons, overflows where rewards are squared; NaN and infinity are beyond it too."""
+"""Squares of larger rewards overflow float32, in which TRL computes."""
 
 NAMED: dict[str, Reward] = {"paper": paper_reward, "format": format_reward, "correctness": correctness_reward}
 
 
 def find_reward(name: str) -> Reward:
-    """A reward of ours by name, or anybody's as `package.module:function`."""
+    """A built-in reward by name, or any function as `package.module:function`."""
     if name in NAMED:
         return guarded(NAMED[name])
     module, colon, function = name.partition(":")
     if not colon:
         raise ConfigError(
-            f"There is no reward {name!r}. Ours are {', '.join(NAMED)}; give your own as package.module:function."
+            f"There is no reward {name!r}. Use one of {', '.join(NAMED)}, or your own as package.module:function."
         )
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a script of one's own would find a module there, too
+        sys.path.append(os.getcwd())  # a script in this folder could import the module, too
     try:
-        found = getattr(importlib.import_module(module), function)
-    except (Exception, SystemExit) as error:  # a module of somebody else's may do anything
+        reward = getattr(importlib.import_module(module), function)
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise ConfigError(
-            f"Reward {name!r} cannot be imported: {type(error).__name__}: {error}. Is the module in this folder or on "
-            "the Python path, and the name right?"
+            f"Reward {name!r} cannot be imported: {type(error).__name__}: {error}. Check the name, and that the "
+            "module is in this folder or on the Python path."
         ) from error
-    if not callable(found):
-        raise ConfigError(f"Reward {name!r} is a {type(found).__name__}, not a function.")
-    return guarded(found)
+    if not callable(reward):
+        raise ConfigError(f"Reward {name!r} is a {type(reward).__name__}, not a function.")
+    return guarded(reward)
 
 
 def guarded(reward: Reward) -> Reward:
-    """The reward; where it raises, or returns anything but one number or None a completion, a DataError says so."""
-
+    """The reward, raising DataError unless it returns one number or None for each completion."""
     name = getattr(reward, "__name__", repr(reward))
 
     @functools.wraps(reward)
@@ -72,17 +71,17 @@ def _named_in_errors(name: str) -> Generator[None]:
         yield
     except DataError:
         raise
-    except (Exception, SystemExit) as error:  # sys.exit(0) would end the run as if it had finished
+    except (Exception, SystemExit) as error:  # sys.exit(0) would look like a finished run
         calls = [place for place in traceback.extract_tb(error.__traceback__) if place.filename != __file__]
         where = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})" if calls else ""
         hints = {
-            "unexpected keyword argument": " It must take **columns: every column of the data set comes by its name.",
-            " missing ": " It is given prompts, completions and the data set's columns: there is none of that name.",
+            "unexpected keyword argument": " It must take **columns: it gets every column of the data set.",
+            " missing ": " It gets prompts, completions and the columns of the data set; no column has that name.",
         }
         hint = next((hint for words, hint in hints.items() if words in str(error) and not calls), "")
         raise DataError(
-            f"Reward {name} raised {type(error).__name__}: {error}{where}."
-            f"{hint} Nothing is trained on it; mend the reward, then resume, or start again if there is no checkpoint."
+            f"Reward {name} raised {type(error).__name__}: {error}{where}.{hint} Fix the reward, then resume the run, "
+            "or start again if there is no checkpoint."
         ) from error
 
 
@@ -98,17 +97,10 @@ def _scores(name: str, scores: list[Any], num_completions: int) -> list[float | 
     if len(scores) != num_completions:
         raise DataError(f"Reward {name} returned {len(scores)} scores for {num_completions} completions.")
     for row, score in enumerate(scores):
-        if score is not None and not (isinstance(score, numbers.Real) and -LARGEST <= cast("Any", score) <= LARGEST):
+        is_allowed = score is None or (isinstance(score, numbers.Real) and abs(float(score)) <= LARGEST)
+        if not is_allowed:
             raise DataError(
-                f"Reward {name} returned {_short(score)} for completion {row}. Return a number (at most 1e18 in "
-                "size), or None where it cannot score."
+                f"Reward {name} returned {score!r} for completion {row}. Return a number (at most 1e18 in size), or "
+                "None where it cannot score."
             )
     return scores
-
-
-def _short(score: object) -> str:
-    try:
-        text = repr(score)
-    except ValueError:  # Python writes no integers of more than some thousand digits
-        text = "an enormous integer"
-    return text if len(text) <= 60 else f"{text[:60]}…"

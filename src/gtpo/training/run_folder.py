@@ -1,13 +1,13 @@
-"""A run is a folder: what was asked, what happened, what came out.
+"""A run is a folder.
 
-run.json        method, model, problems, seed, the folder it was started in, versions
-config.yaml     every option that was set, as `gtpo train` reads it back
+run.json        method, model, problems, seed, versions
+config.yaml     every option that was set, as `gtpo train --resume` reads it
 metrics.jsonl   one line per logging step            (gtpo.records)
 groups.jsonl    sampled groups with their tokens     (gtpo.records)
-checkpoint-N/   complete ones hold a file `complete`
-held_out/       samples of the evaluations before and after
+checkpoint-N/   complete ones contain a file `complete`
+held_out/       samples of the evaluations before and after training
 model/          the final model
-train.log       what was said
+train.log       what was printed
 lock            only while a process trains here
 summary.json    before, after, seconds, steps, max_steps, a digest of the problems
 """
@@ -26,14 +26,14 @@ from typing import Any
 import yaml
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.files import locked
+from gtpo.files import locked, write_atomic
 from gtpo.records import GROUPS_FILE, METRICS_FILE
 
 PACKAGES = ("gtpo", "trl", "transformers", "torch", "accelerate", "datasets", "peft", "vllm")
 
 
 class RunFolder:
-    """The paths of a run, and the few files that are written by hand."""
+    """The paths of a run, and the few files that gtpo writes itself."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -41,23 +41,17 @@ class RunFolder:
         self.held_out = self.path / "held_out"
         self.log = self.path / "train.log"
         self.groups = self.path / GROUPS_FILE
+        self._config = self.path / "config.yaml"
+        self._summary = self.path / "summary.json"
 
     @classmethod
     def create(cls, path: Path | str, config: dict[str, Any], description: dict[str, Any]) -> "RunFolder":
-        """Claim a folder for a new run; one that holds anything is left alone."""
+        """Create the folder of a new run."""
         run = cls(path)
-        if run.path.is_dir() and any(run.path.iterdir()):
-            how = "Empty it yourself, or choose"
-            if run._config.exists():
-                is_finished = "after" in run.summary()
-                how = f"Continue it with `gtpo train --resume {shlex.quote(str(path))}`, or choose"
-                how = "It is a finished run: choose" if is_finished else how
-            raise ConfigError(f"{path} is not empty. {how} another --output_dir.")
-        require_writable(run.path)
+        run.require_new()
         run.path.mkdir(parents=True, exist_ok=True)
-        about = {**description, "started_in": str(Path.cwd()), "versions": versions()}
-        write_json(run.path / "run.json", about)
-        _write(run._config, yaml.safe_dump(config, sort_keys=False))
+        write_json(run.path / "run.json", {**description, "versions": versions()})
+        write_atomic(run._config, yaml.safe_dump(config, sort_keys=False))
         return run
 
     @classmethod
@@ -67,6 +61,21 @@ class RunFolder:
             raise DataError(f"{path} is not a run: it has no config.yaml. Give a folder that `gtpo train` wrote.")
         return run
 
+    def require_new(self) -> None:
+        """Refuse a folder that is not empty or cannot be written to. Creates nothing."""
+        if self.path.is_dir() and any(self.path.iterdir()):
+            remedy = "Empty it, or choose"
+            if self._config.exists():
+                resume = f"Continue it with `gtpo train --resume {shlex.quote(str(self.path))}`, or choose"
+                remedy = "It is a finished run: choose" if self.is_finished() else resume
+            raise ConfigError(f"{self.path} is not empty. {remedy} another --output_dir.")
+        absolute = self.path.absolute()
+        nearest = next(folder for folder in (absolute, *absolute.parents) if folder.exists())
+        if not nearest.is_dir():
+            raise ConfigError(f"Cannot create {self.path}: {nearest} is a file. Choose another --output_dir.")
+        if not os.access(nearest, os.W_OK):
+            raise ConfigError(f"Cannot create {self.path}: {nearest} is not writable. Choose another --output_dir.")
+
     def only_trainer(self) -> contextlib.AbstractContextManager[None]:
         """Refuse a second process that would train in the same folder."""
         return locked(
@@ -74,77 +83,48 @@ class RunFolder:
         )
 
     def has_begun(self) -> bool:
-        """Has it left anything of a step?"""
+        """Whether the run has recorded a step or saved a checkpoint."""
         return any(any(self.path.glob(name)) for name in ("checkpoint-*", METRICS_FILE, GROUPS_FILE))
 
+    def is_finished(self) -> bool:
+        return "after" in self.summary()
+
     def discard_if_nothing_was_trained(self) -> None:
-        """Remove a run that failed before its first step, so that the mended command finds its folder free."""
+        """Remove a run that failed before its first step, so that the corrected command finds its folder free."""
         if not self.has_begun():
             shutil.rmtree(self.path, ignore_errors=True)
 
-    @property
-    def _config(self) -> Path:
-        return self.path / "config.yaml"
-
     def config(self) -> dict[str, Any]:
-        return _mapping(self._config, yaml.safe_load, "Mend it: without it the run cannot go on.")
-
-    def started_elsewhere(self) -> str | None:
-        """The folder that the run was started in, which its relative paths are relative to, if this is another one."""
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            folder = json.loads((self.path / "run.json").read_text()).get("started_in")
-            return None if folder == str(Path.cwd()) else folder
-        return None
+        return _mapping(self._config, yaml.safe_load, "Fix it or restore it from a backup; --resume needs it.")
 
     def summary(self) -> dict[str, Any]:
-        path = self.path / "summary.json"
-        return (
-            _mapping(path, json.loads, "Mend it, or delete it to have the numbers taken again.")
-            if path.is_file()
-            else {}
-        )
+        if not self._summary.is_file():
+            return {}
+        return _mapping(self._summary, json.loads, "Fix it, or delete it to evaluate again.")
 
     def write_summary(self, **parts: Any) -> None:
-        """Add to the summary; what it held stays."""
-        write_json(self.path / "summary.json", {**self.summary(), **parts})
-
-
-def require_writable(path: Path) -> None:
-    """Can this folder be made and written to? Makes nothing."""
-    nearest = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
-    if not nearest.is_dir():
-        raise ConfigError(f"{path} cannot be made: {nearest} is a file. Choose another --output_dir.")
-    if not os.access(nearest, os.W_OK):
-        raise ConfigError(f"{path} cannot be made: {nearest} is not writable. Choose another --output_dir.")
+        """Add to the summary, keeping its other entries."""
+        write_json(self._summary, {**self.summary(), **parts})
 
 
 def versions() -> dict[str, str]:
-    """Of everything that a number may depend on."""
-    found = {"python": platform.python_version()}
+    """The versions of everything that a result may depend on."""
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            installed[package] = importlib.metadata.version(package)
+    return installed
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write the whole file or none of it."""
-    _write(path, json.dumps(content, indent=2) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    os.replace(partial, path)
+    write_atomic(path, json.dumps(content, indent=2) + "\n")
 
 
 def _mapping(path: Path, parse: Callable[[str], Any], remedy: str) -> dict[str, Any]:
     try:
         content = parse(path.read_text())
     except (ValueError, yaml.YAMLError) as error:
-        raise DataError(f"{path} is damaged: {error}. {remedy}") from error
+        raise DataError(f"Cannot parse {path}: {error}. {remedy}") from error
     if not isinstance(content, dict):
-        raise DataError(f"{path} is damaged: it is empty, or no mapping. {remedy}")
+        raise DataError(f"Cannot parse {path}: it must be a mapping, got {type(content).__name__}. {remedy}")
     return content

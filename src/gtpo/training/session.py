@@ -1,13 +1,11 @@
-"""One training run: numbers before, TRL's loop, numbers after; stopped and resumed at will."""
+"""One training run: evaluation before, TRL's training loop, evaluation after. It can be stopped and resumed."""
 
 import contextlib
-import gc
 import os
 import signal
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,22 +14,10 @@ from accelerate.utils import reduce
 from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.errors import ConfigError, GTPOError
-from gtpo.evaluation.evaluate import evaluate, no_progress
-from gtpo.evaluation.sampling import SamplingSettings
-from gtpo.training.config.plan import Plan
-from gtpo.training.config.vllm import require_room, require_vllm
-from gtpo.training.data import (
-    file_columns,
-    held_out_set,
-    problems_digest,
-    require_enough,
-    rl_dataset,
-    sft_dataset,
-    system_prompt,
-    training_problems,
-)
-from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
-from gtpo.training.rewards import find_reward
+from gtpo.evaluation.evaluate import Progress, no_progress
+from gtpo.training.held_out import free_memory, measure_held_out
+from gtpo.training.model import download_weights
+from gtpo.training.prepare import Prepared
 from gtpo.training.run_folder import RunFolder
 from gtpo.trl import GTPOTrainer
 from gtpo.trl.recording import MetricsRecorder
@@ -45,9 +31,9 @@ from gtpo.trl.watch import watch_health
 
 
 class StopAtStep(TrainerCallback):
-    """On Ctrl-C or SIGTERM: finish the step, save a checkpoint, stop; outside the loop, stop at once.
+    """On Ctrl-C or SIGTERM, finish the step, save a checkpoint and stop; outside the training loop, stop at once.
 
-    A second signal is not held back. If one process is asked, all stop after the same step.
+    A second signal stops at once. If one process gets the signal, all processes stop after the same step.
     """
 
     def __init__(self) -> None:
@@ -69,8 +55,8 @@ class StopAtStep(TrainerCallback):
         self.__exit__()
         if not self.is_in_loop:
             raise KeyboardInterrupt
-        with contextlib.suppress(OSError):  # nobody may be listening any more
-            os.write(2, b"\nStopping after this step, with a checkpoint. Once more to stop at once.\n")
+        with contextlib.suppress(OSError):  # stderr may be closed
+            os.write(2, b"\nStopping after this step, with a checkpoint. Press Ctrl-C again to stop at once.\n")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.is_in_loop = True
@@ -87,80 +73,77 @@ class StopAtStep(TrainerCallback):
         self.is_in_loop = False
 
 
-def make_trainer(plan: Plan, model: str, callbacks: Sequence[TrainerCallback] = ()) -> Any:
-    """The trainer of the method, ready to train."""
-    options, config = plan.options, plan.config
-    tokenizer = load_tokenizer(model)
-    problems, _ = training_problems(options, tokenizer, config.seed)
+def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) -> Any:
+    """Load the weights into the trainer of the method."""
+    options = prepared.plan.options
+    rewards: Any = prepared.rewards
     common: dict[str, Any] = {
-        "args": config,
-        "processing_class": tokenizer,
+        "args": prepared.plan.config,
+        "train_dataset": prepared.dataset,
+        "processing_class": prepared.tokenizer,
         "callbacks": [*callbacks] if options.method == "gtpo" else [*callbacks, MetricsRecorder()],
-        **trainer_arguments(plan.model_config, config),
+        **prepared.trainer_arguments,
     }
-    rewards: Any = [find_reward(name) for name in options.rewards]
     try:
         if options.method == "sft":
-            made: Any = ResumableSFTTrainer(model, train_dataset=sft_dataset(problems, options), **common)
+            trainer: Any = ResumableSFTTrainer(prepared.model, **common)
         else:
-            trainer = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
-            made = trainer(model, rewards, train_dataset=rl_dataset(problems, options), **common)
-            watch_health(made, options.on_collapse)
+            trainer_class = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
+            trainer = trainer_class(prepared.model, rewards, **common)
+            watch_health(trainer, options.on_collapse)
     except GTPOError:
         raise
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConfigError(f"TRL refuses these settings: {error}") from error
-    made.remove_callback(PrinterCallback)  # transformers' way to show logs where its bar is off
-    return made
+    trainer.remove_callback(PrinterCallback)  # transformers prints logs with it when its progress bar is off
+    return trainer
 
 
-def train(plan: Plan, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Any = no_progress) -> bool:
-    """Train in the run's folder, from its last complete checkpoint if it has one. False if it was interrupted."""
-    require_vllm(plan)
+def train(
+    prepared: Prepared, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Progress = no_progress
+) -> bool:
+    """Train in the run's folder, from its last complete checkpoint if there is one. False if it was interrupted."""
+    plan = prepared.plan
     with StopAtStep() as stop:
         processes = PartialState()
         with processes.main_process_first():
-            model = locate_model(plan.options.model, run.path, plan.model_config.model_revision)
-            require_room(plan, model)
+            download_weights(plan.options.model, plan.model_config.model_revision)
             if processes.is_main_process:
-                _require_same_problems(plan, run)
+                _require_same_problems(prepared, run)
                 if "before" not in run.summary():
-                    if plan.options.method != "sft":
-                        problems, _ = training_problems(plan.options, load_tokenizer(model), plan.config.seed)
-                        require_enough(problems, plan.config)
-                    run.write_summary(before=measure_held_out(plan, model, run, "before", progress))
+                    samples = run.held_out / "before"
+                    run.write_summary(before=measure_held_out(plan.options, prepared.model, samples, progress))
                 remove_incomplete_checkpoints(run.path)
-        if not _train(plan, run, model, [*callbacks, stop], stop):
+        if not _train(prepared, run, [*callbacks, stop], stop):
             return False
         if processes.is_main_process:
-            run.write_summary(after=measure_held_out(plan, str(run.model), run, "after", progress))
+            samples = run.held_out / "after"
+            run.write_summary(after=measure_held_out(plan.options, str(run.model), samples, progress))
         processes.wait_for_everyone()
     return True
 
 
-def _require_same_problems(plan: Plan, run: RunFolder) -> None:
-    """Refuse to go on with other problems than the run began with: their file may have changed in between."""
-    problems, _ = training_problems(plan.options, None, plan.config.seed)
-    digest = problems_digest(problems)
-    if run.summary().setdefault("problems_sha256", digest) != digest:
+def _require_same_problems(prepared: Prepared, run: RunFolder) -> None:
+    """Refuse to resume with other problems than the run started with, for example from an edited file."""
+    digest = prepared.problems_digest
+    if run.summary().get("problems_sha256", digest) != digest:
         raise ConfigError(
-            f"The problems of {plan.options.problems} are not those that this run began with. Put them back as they "
-            "were, or start a new run."
+            f"The problems of {prepared.plan.options.problems} have changed since this run started. Restore them, or "
+            "start a new run."
         )
     run.write_summary(problems_sha256=digest)
 
 
-def _train(plan: Plan, run: RunFolder, model: str, callbacks: Sequence[TrainerCallback], stop: StopAtStep) -> bool:
-    """TRL's loop; the final model is saved unless it was interrupted."""
+def _train(prepared: Prepared, run: RunFolder, callbacks: Sequence[TrainerCallback], stop: StopAtStep) -> bool:
+    """Run TRL's training loop and save the final model. False if it was interrupted."""
     checkpoint = last_complete_checkpoint(run.path)
-    earlier = run.summary().get("seconds")
-    earlier = earlier if isinstance(earlier, int | float) else 0.0
+    earlier_seconds = run.summary().get("seconds", 0.0)
     start = time.monotonic()
-    trainer = make_trainer(plan, model, callbacks)
+    trainer = make_trainer(prepared, callbacks)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if trainer.is_world_process_zero():
         run.write_summary(
-            seconds=round(earlier + time.monotonic() - start, 1),
+            seconds=round(earlier_seconds + time.monotonic() - start, 1),
             steps=trainer.state.global_step,
             max_steps=trainer.state.max_steps,
         )
@@ -168,45 +151,5 @@ def _train(plan: Plan, run: RunFolder, model: str, callbacks: Sequence[TrainerCa
         return False
     trainer.save_model(str(run.model))
     del trainer
-    _free_memory()
+    free_memory()
     return True
-
-
-def _free_memory() -> None:
-    """What a model held goes back to the card: vLLM takes its share of what is free."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def measure_held_out(plan: Plan, model: str, run: RunFolder, when: str, progress: Any) -> dict[str, Any] | None:
-    """Accuracy, format and entropy on held-out problems, sampled in the same way whatever the method."""
-    options = plan.options
-    problems = held_out_set(options)
-    if problems is None:
-        return None
-    settings = SamplingSettings(
-        num_samples=options.held_out_samples,
-        temperature=options.held_out_temperature,
-        max_new_tokens=options.held_out_tokens,
-        system_prompt=system_prompt(options),
-    )
-    try:
-        found = evaluate(
-            [model], [problems], settings, run.held_out / when,
-            data_dir=options.data_dir, limit=options.held_out_problems, progress=progress,
-            columns=file_columns(options, problems),
-        )  # fmt: skip
-    except ConfigError as error:
-        raise ConfigError(f"Held-out problems, {Path(problems).name}: {error}") from error
-    _free_memory()
-    estimates = found.measurements[0].estimates
-    numbers = {"accuracy": "pass@1", "format": "format_rate", "entropy": "mean_entropy"}
-    return {
-        **{name: round(estimates[metric].value, 4) for name, metric in numbers.items() if metric in estimates},
-        "problems": Path(problems).name,
-        "num_problems": found.measurements[0].num_problems,
-        "num_samples": options.held_out_samples,
-        "temperature": settings.temperature,
-        "max_new_tokens": options.held_out_tokens,
-    }

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from transformers.utils.import_utils import is_torch_bf16_gpu_available
 from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.sft_config import SFTConfig
 
 from gtpo.core.config import LN2, ShapingConfig
 from gtpo.errors import ConfigError, require
@@ -82,10 +83,7 @@ class GTPOConfig(GRPOConfig):
 
     def __post_init__(self) -> None:
         check_training_options(self)  # first, because the parent divides by some of these values
-        has_accelerator = torch.accelerator.is_available() and not self.use_cpu
-        self.dataloader_pin_memory = self.dataloader_pin_memory and has_accelerator
-        if self.bf16 is None:  # TRL would turn it on everywhere, even where it is slow or not supported
-            self.bf16 = not self.fp16 and has_accelerator and is_torch_bf16_gpu_available()
+        choose_precision(self)
         super().__post_init__()
         num_prompts, initial = self.initial_entropy_prompts, self.initial_entropy
         require(num_prompts >= 1, "initial_entropy_prompts", num_prompts, "at least 1")
@@ -135,6 +133,17 @@ class GTPOConfig(GRPOConfig):
                 "a bonus that raises entropy works against GTPO's filter and penalty, which bound it from above",
                 "leave both off, or lower entropy_penalty",
             )
+
+
+def choose_precision(config: GRPOConfig | SFTConfig) -> None:
+    """Turn bf16 on only where an accelerator computes in it, and pinned memory only where there is an accelerator.
+
+    By default TRL turns bf16 on everywhere, including hardware where it is slow or not supported.
+    """
+    has_accelerator = torch.accelerator.is_available() and not config.use_cpu
+    config.dataloader_pin_memory = config.dataloader_pin_memory and has_accelerator
+    if config.bf16 is None:
+        config.bf16 = not config.fp16 and has_accelerator and is_torch_bf16_gpu_available()
 
 
 def _refusal(setting: str, reason: str, remedy: str) -> ConfigError:

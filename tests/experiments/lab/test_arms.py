@@ -7,9 +7,10 @@ import pytest
 from experiments.lab.arms import ARMS, GROUPS, select_arms
 from experiments.lab.settings import SETTINGS, train_options
 from gtpo.core.config import ShapingConfig
-from gtpo.training.config.plan import LAB_RECIPE, plan_from
+from gtpo.training.config.plan import plan_from
 from gtpo.training.config.recipe import Setting as Option
 from gtpo.training.config.recipe import load_recipe
+from gtpo.training.config.settings import LAB_RECIPE
 
 KNOBS = [field.name for field in dataclasses.fields(ShapingConfig)]
 TRAINED = [name for name, arm in ARMS.items() if arm.method != "none"]

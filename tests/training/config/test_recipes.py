@@ -1,4 +1,4 @@
-"""Every recipe in the repository resolves through the real configuration classes, for every method it is for."""
+"""Every recipe in the repository resolves through the real configuration classes, for every method."""
 
 import json
 import runpy
@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 
-from gtpo.training.config.plan import LAB_RECIPE, make_plan
+from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import Setting
+from gtpo.training.config.settings import LAB_RECIPE
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 FILES = sorted(path for path in RECIPES.rglob("*.yaml") if path.name in ("config.yaml", "g12.yaml"))
@@ -18,7 +19,7 @@ FILES = sorted(path for path in RECIPES.rglob("*.yaml") if path.name in ("config
 
 @pytest.mark.parametrize("method", ["gtpo", "grpo", "sft"])
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RECIPES)))
-def test_it_resolves(path, method):
+def test_a_recipe_resolves(path, method):
     plan = make_plan(path, {"method": Setting(method, "command line")})
     assert plan.options.method == method
     assert (path.parent / "README.md").is_file()
@@ -27,7 +28,7 @@ def test_it_resolves(path, method):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("ddp", "MULTI_GPU"), ("fsdp2", "FSDP"), ("zero3", "DEEPSPEED")])
-def test_accelerate_reads_its_files(name, kind):
+def test_accelerate_loads_its_files(name, kind):
     config = load_config_from_file(str(RECIPES / "multi-gpu" / f"{name}.yaml"))
     assert (str(config.distributed_type.value), config.num_processes, config.mixed_precision) == (kind, 8, "bf16")
     if kind == "FSDP":
@@ -37,12 +38,12 @@ def test_accelerate_reads_its_files(name, kind):
 
 
 @pytest.mark.parametrize("recipe", ["multi-gpu", "qwen2.5-1.5b-gsm8k"])
-def test_recipes_for_many_gpus_split_no_group(recipe):
+def test_recipes_for_several_gpus_split_no_group(recipe):
     config = make_plan(RECIPES / recipe / "config.yaml", {}).config
     assert config.per_device_train_batch_size % config.num_generations == 0
 
 
-def test_the_papers_settings_arrive(tmp_path):
+def test_the_papers_settings_reach_the_configuration():
     plan = make_plan(RECIPES / "qwen2.5-3b-math" / "g12.yaml", {})
     assert (plan.options.model, plan.options.problems) == ("Qwen/Qwen2.5-3B-Instruct", "math")
     config, model = plan.config, plan.model_config
@@ -58,17 +59,17 @@ def test_methods_differ_where_they_must():
     plans = {
         m: make_plan(RECIPES / "qwen2.5-3b-math" / "config.yaml", {"method": Setting(m, "x")}) for m in ("grpo", "sft")
     }
-    assert type(plans["grpo"].config).__name__ == "GRPOConfig"
+    assert type(plans["grpo"].config).__name__ == "CheckedGRPOConfig"
     assert (plans["grpo"].config.loss_type, plans["grpo"].config.scale_rewards) == ("grpo", "none")
     assert (plans["sft"].config.learning_rate, plans["sft"].config.num_train_epochs) == (2e-5, 3)
 
 
-def test_the_lab_is_what_comes_without_a_recipe():
+def test_the_lab_is_trained_without_a_recipe():
     assert make_plan(None, {}).options.model == "lab"
     assert LAB_RECIPE.is_file()
 
 
-def test_verl_gets_prompts_with_answers_and_pays_for_them(tmp_path, monkeypatch):
+def test_verl_gets_prompts_with_answers_and_rewards_right_ones(tmp_path, monkeypatch):
     row = {"question": "How much is 2 + 3?", "answer": "2 + 3 = 5\n#### 5"}
     for split in ("train", "test"):
         (tmp_path / f"gsm8k_{split}.jsonl").write_text(json.dumps(row) + "\n")

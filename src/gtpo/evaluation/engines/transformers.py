@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.evaluation.sampling import SampledText, SamplingSettings, is_missing_folder
+from gtpo.evaluation.sampling import SampledText, SamplingSettings
 
 
 class TransformersEngine:
@@ -40,7 +40,7 @@ class TransformersEngine:
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
         except (OSError, ValueError, KeyError) as error:
             raise ConfigError(
-                f"Model {model!r} cannot be loaded: {_reason(model, error)} "
+                f"Model {model!r} cannot be loaded: {_reason(error)} "
                 "Pass a hub id, a folder with weights and tokenizer files, or the word lab."
             ) from error
         self.model = loaded.to(self.device).eval()
@@ -143,8 +143,6 @@ def _weights_digest(source: str, model: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def _reason(model: str, error: Exception) -> str:
-    if is_missing_folder(model):
-        return "there is no such folder."
+def _reason(error: Exception) -> str:
     line = inspect.cleandoc(str(error)).strip().partition("\n")[0].rstrip(": ")
     return line if line.endswith(".") else f"{line}."

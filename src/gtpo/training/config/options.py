@@ -1,4 +1,4 @@
-"""The options that are ours; every other one is TRL's or transformers', under its own name."""
+"""The options of gtpo itself. Every other option is TRL's or transformers', under its own name."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ class RunOptions:
     """What is trained, on what, and by which method."""
 
     method: str = _option("gtpo", "gtpo, grpo or sft")
-    model: str = _option("lab", "hub id, local folder, .gguf file (dequantised), or lab")
+    model: str = _option("lab", "hub id, model folder, folder of a finished run, or lab")
     problems: str = _option("lab", "gsm8k, math, lab, …, or a .jsonl/.parquet file")
     rewards: tuple[str, ...] = _option(("paper",), "paper, format, correctness, or package.module:function")
-    data_dir: str | None = _option(None, "folder of JSONL files to read problems from instead of the hub")
-    system_prompt: str | None = _option(None, "instead of the paper's instruction; empty for none")
+    data_dir: str | None = _option(None, "folder of JSONL files, used instead of the hub")
+    system_prompt: str | None = _option(None, "replaces the paper's instruction; '' for no system message")
     max_prompt_tokens: int | None = _option(None, "drop problems with longer prompts")
-    max_problems: int | None = _option(None, "train on the first so many problems only")
-    held_out: str | None = _option(None, "problems for the numbers before and after; default: the test split")
-    held_out_problems: int = _option(64, "how many of them; 0 measures nothing")
-    held_out_samples: int = _option(1, "completions sampled for each of them")
-    held_out_temperature: float = _option(1.0, "temperature they are sampled at, whatever the method")
-    held_out_tokens: int | None = _option(None, "most tokens of such a completion; default: what the context leaves")
-    columns: str | None = _option(None, "names of a file's columns: question=task,answer=truth")
-    on_collapse: str = _option("warn", "warn, or stop: what to do when the run's health says collapsing")
+    max_problems: int | None = _option(None, "train on the first N problems only")
+    held_out: str | None = _option(None, "evaluated before and after; default: the test split")
+    held_out_problems: int = _option(64, "number of held-out problems; 0 turns the evaluation off")
+    held_out_samples: int = _option(1, "completions per held-out problem")
+    held_out_temperature: float = _option(1.0, "sampling temperature on held-out problems")
+    held_out_tokens: int | None = _option(None, "max tokens of a completion; default: what fits")
+    columns: str | None = _option(None, "column names of a problem file: question=task,answer=truth")
+    on_collapse: str = _option("warn", "warn or stop when the run is collapsing")
 
     def __post_init__(self) -> None:
         require_choice("method", self.method, METHODS)
@@ -48,24 +48,24 @@ class RunOptions:
 NAMES = tuple(field.name for field in dataclasses.fields(RunOptions))
 
 
-def read_options(settings: dict[str, Any]) -> RunOptions:
-    """RunOptions from values as they stand in YAML or on the command line."""
-    values: dict[str, Any] = {}
+def read_options(values: dict[str, Any]) -> RunOptions:
+    """RunOptions from values as YAML or the command line has them; None means the default."""
+    converted: dict[str, Any] = {}
     for field in dataclasses.fields(RunOptions):
-        if settings.get(field.name) is None:
+        value = values.get(field.name)
+        if value is None:
             continue
-        value = settings[field.name]
         if field.name == "rewards":
-            items = [str(item) for item in (value if isinstance(value, list) else [value])]
-            value = tuple(name for item in items for name in item.split(","))
+            items = value if isinstance(value, list) else [value]
+            value = tuple(name for item in items for name in str(item).split(","))
         elif "int" in str(field.type):
             value = _number(field.name, value, int, "a whole number")
         elif field.type is float:
             value = _number(field.name, value, float, "a number")
         elif not isinstance(value, str):
             raise ConfigError(f"{field.name} must be a word or a path, got {value!r}.")
-        values[field.name] = value
-    return RunOptions(**values)
+        converted[field.name] = value
+    return RunOptions(**converted)
 
 
 def _number(name: str, value: Any, kind: Any, expected: str) -> Any:

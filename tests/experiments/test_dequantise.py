@@ -1,4 +1,4 @@
-"""A GGUF file becomes an ordinary model folder that computes what the file's weights say."""
+"""A GGUF file becomes an ordinary model folder that computes the same logits."""
 
 import math
 from pathlib import Path
@@ -9,14 +9,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
+from experiments.qwen.dequantise import dequantise, main
 from gtpo.errors import ConfigError
-from gtpo.training.dequantise import dequantised
-from gtpo.training.model import locate_model
 
 gguf = pytest.importorskip("gguf")
 
 HIDDEN, INNER, LAYERS, HEADS, KV_HEADS = 32, 64, 2, 4, 2
-THETA = 24.0**4  # its four wavelengths lie on both sides of Llama 3's band, and one inside
+THETA = 24.0**4  # its four wavelengths are on both sides of Llama 3's band, and one inside it
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MERGES = ["t h", "th e", "Ġ the", "i n", "a n", "an d", "Ġ and", "o n"]
 TOKENS = ["<s>", "</s>", *LETTERS, "Ġ", *(merge.replace(" ", "") for merge in MERGES)]
@@ -77,7 +76,7 @@ def llama3_divisors(factor: float) -> np.ndarray:
 
 
 def write_gguf(file: Path, divisors: np.ndarray | None = None, scaling: str = "") -> dict[str, torch.Tensor]:
-    """A tiny Llama on disk; returned are its weights under Hugging Face's names, rounded as the file rounds them."""
+    """Write a tiny Llama; return its weights under Hugging Face's names, rounded as in the file."""
     rng = np.random.default_rng(0)
     writer = gguf.GGUFWriter(file, "llama")
     write_metadata(writer)
@@ -131,18 +130,17 @@ def expected_model(weights: dict[str, torch.Tensor], **rope: Any) -> LlamaForCau
 
 
 def logits(model: Any) -> torch.Tensor:
-    """Positions far apart, so that every rotary frequency counts."""
+    """Logits at positions far apart, where every rotary frequency matters."""
     ids = torch.randint(len(TOKENS), (2, 12), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         return model(ids, position_ids=torch.arange(12).mul(1000).expand(2, 12)).logits
 
 
-def test_a_gguf_file_becomes_a_plain_folder_with_its_weights(tmp_path: Path):
+def test_a_gguf_file_becomes_a_model_folder_with_the_same_weights(tmp_path: Path):
     weights = write_gguf(tmp_path / "tiny.gguf")
-    folder = locate_model(str(tmp_path / "tiny.gguf"), tmp_path / "run")
-    assert folder == str(tmp_path / "run" / "base")
+    assert main([str(tmp_path / "tiny.gguf"), str(tmp_path / "base")]) == 0
 
-    model, expected = AutoModelForCausalLM.from_pretrained(folder), expected_model(weights)
+    model, expected = AutoModelForCausalLM.from_pretrained(tmp_path / "base"), expected_model(weights)
     assert getattr(model.config, "quantization_config", None) is None
     assert [type(module) for module in model.modules()] == [type(module) for module in expected.modules()]
     assert {name: weight.dtype for name, weight in model.named_parameters()} == dict.fromkeys(weights, torch.float32)
@@ -153,7 +151,7 @@ def test_a_gguf_file_becomes_a_plain_folder_with_its_weights(tmp_path: Path):
 
 def test_llama_3_rotary_scaling_survives(tmp_path: Path):
     weights = write_gguf(tmp_path / "tiny.gguf", llama3_divisors(8.0))
-    model = AutoModelForCausalLM.from_pretrained(dequantised(tmp_path / "tiny.gguf", tmp_path / "base"))
+    dequantise(tmp_path / "tiny.gguf", tmp_path / "base")
     scaled = expected_model(
         weights,
         rope_type="llama3",
@@ -162,7 +160,7 @@ def test_llama_3_rotary_scaling_survives(tmp_path: Path):
         high_freq_factor=4.0,
         original_max_position_embeddings=8192,
     )
-    torch.testing.assert_close(logits(model), logits(scaled))
+    torch.testing.assert_close(logits(AutoModelForCausalLM.from_pretrained(tmp_path / "base")), logits(scaled))
     assert (logits(scaled) - logits(expected_model(weights))).abs().max() > 0.01
 
 
@@ -174,13 +172,14 @@ def test_other_rotary_scalings_are_refused_and_leave_no_folder(
 ):
     write_gguf(tmp_path / "tiny.gguf", divisors, scaling)
     with pytest.raises(ConfigError, match="rotary positions"):
-        dequantised(tmp_path / "tiny.gguf", tmp_path / "base")
+        dequantise(tmp_path / "tiny.gguf", tmp_path / "base")
     assert not (tmp_path / "base").exists()
 
 
-def test_the_folder_has_the_files_tokenizer(tmp_path: Path):
+def test_the_folder_has_the_tokenizer_of_the_file(tmp_path: Path):
     write_gguf(tmp_path / "tiny.gguf")
-    tokenizer: Any = AutoTokenizer.from_pretrained(dequantised(tmp_path / "tiny.gguf", tmp_path / "base"))
+    dequantise(tmp_path / "tiny.gguf", tmp_path / "base")
+    tokenizer: Any = AutoTokenizer.from_pretrained(tmp_path / "base")
     ids = tokenizer("in the land and on", add_special_tokens=False).input_ids
     pieces = ["in", "Ġthe", "Ġ", "l", "and", "Ġand", "Ġ", "on"]
     assert ids == [TOKENS.index(piece) for piece in pieces]
@@ -190,25 +189,23 @@ def test_the_folder_has_the_files_tokenizer(tmp_path: Path):
     assert tokenizer.chat_template == TEMPLATE
 
 
-def test_a_folder_made_once_is_used_again(tmp_path: Path):
-    file, folder = tmp_path / "tiny.gguf", tmp_path / "base"
-    write_gguf(file)
-    first = dequantised(file, folder)
-    written = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    file.unlink()
-    assert dequantised(file, folder) == first
-    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == written
+def test_a_missing_file_and_an_existing_folder_are_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="There is no file"):
+        dequantise(tmp_path / "tiny.gguf", tmp_path / "base")
+    (tmp_path / "tiny.gguf").touch()
+    with pytest.raises(ConfigError, match=r"exists\. Choose another output folder"):
+        dequantise(tmp_path / "tiny.gguf", tmp_path)
 
 
-def test_a_half_written_folder_is_not_taken_for_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interruption_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file, folder = tmp_path / "tiny.gguf", tmp_path / "base"
     write_gguf(file)
     with monkeypatch.context() as patch:
         patch.setattr(AutoTokenizer, "from_pretrained", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            dequantised(file, folder)
-    tokenizer: Any = AutoTokenizer.from_pretrained(dequantised(file, folder))
-    assert tokenizer.decode([2]) == "a"
+            dequantise(file, folder)
+    assert not folder.exists()
+    dequantise(file, folder)
     assert {path.name for path in tmp_path.iterdir()} == {"tiny.gguf", "base"}
 
 

@@ -1,6 +1,6 @@
-"""`gtpo train --use_vllm true`: the options reach TRL's interface to vLLM, with LoRA and without, in either mode.
+"""`gtpo train --use_vllm true`: the options reach TRL's interface to vLLM, with and without LoRA, in both modes.
 
-vLLM is not here: what stands behind the interface says random words. Generation and weight sync are TRL's own.
+A stand-in behind the interface returns random tokens. Generation and weight sync are TRL's own.
 """
 
 import math
@@ -9,13 +9,10 @@ import pytest
 import torch
 
 from gtpo import ConfigError, GTPOTrainer
-from gtpo.lab import lab_model_dir
-from gtpo.training.config import vllm
-from gtpo.training.config.plan import make_plan, plan_from
-from gtpo.training.config.recipe import Setting, parse_overrides
-from gtpo.training.dry_run import describe
-from gtpo.training.run_folder import RunFolder
-from gtpo.training.session import make_trainer, train
+from gtpo.training.config.plan import make_plan
+from gtpo.training.config.recipe import parse_overrides
+from gtpo.training.prepare import prepare
+from gtpo.training.session import make_trainer
 from trl import GRPOTrainer
 
 COMMON = "--max_steps 2 --per_device_train_batch_size 8 --gradient_accumulation_steps 2 --max_completion_length 8"
@@ -60,9 +57,10 @@ class StandIn:
 )
 def test_gtpo_trains_with_vllms_options(options, expected, tmp_path, monkeypatch):
     monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", StandIn)
+    monkeypatch.setattr("gtpo.training.prepare.is_vllm_available", lambda: True)
     command = f"--output_dir {tmp_path} --save_strategy no --max_problems 16 {COMMON} {options}"
     plan = make_plan(None, parse_overrides(command.split()))
-    trainer = make_trainer(plan, str(lab_model_dir()))
+    trainer = make_trainer(prepare(plan))
     trainer.train()
     made = StandIn.made
     assert made.options.items() >= expected.items()
@@ -73,46 +71,30 @@ def test_gtpo_trains_with_vllms_options(options, expected, tmp_path, monkeypatch
     assert last["gtpo/entropy_mean"] > 0
 
 
-def test_what_talks_to_vllm_is_the_parents():
+def test_the_methods_that_call_vllm_are_the_parents():
     for name in ("_generate", "_generate_single_turn", "_tokenize_prompts", "_tool_call_loop"):
         assert getattr(GTPOTrainer, name) is getattr(GRPOTrainer, name)
 
 
-LENGTHS = {
-    "a bound on prompts": ("--max_prompt_tokens 64 --vllm_max_model_length 71", r"max_prompt_tokens \(64\).*make 72"),
-    "prompts as they are": (
+CONTEXTS = {
+    "a limit on prompts": ("--max_prompt_tokens 64 --vllm_max_model_length 71", r"max_prompt_tokens \(64\).*to 72"),
+    "the longest prompt": (
         "--vllm_max_model_length 20",
         r"the longest prompt of lab \(\d+\) and max_completion_length",
     ),
 }
 
 
-@pytest.mark.parametrize(("options", "message"), LENGTHS.values(), ids=LENGTHS.keys())
-def test_what_does_not_fit_into_vllms_context_is_refused_before_anything_is_measured(
-    options, message, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(vllm, "is_vllm_available", lambda: True)
+@pytest.mark.parametrize(("options", "message"), CONTEXTS.values(), ids=CONTEXTS.keys())
+def test_prompts_that_do_not_fit_into_vllms_context_are_refused(options, message, tmp_path, monkeypatch):
+    monkeypatch.setattr("gtpo.training.prepare.is_vllm_available", lambda: True)
     command = f"--output_dir {tmp_path} --max_problems 16 {COMMON} --use_vllm true {options}"
-    plan = make_plan(None, parse_overrides(command.split()))
-    monkeypatch.setattr("gtpo.training.session.evaluate", None)
-    for attempt in (lambda: describe(plan), lambda: train(plan, RunFolder(tmp_path))):
-        with pytest.raises(ConfigError, match=message):
-            attempt()
+    with pytest.raises(ConfigError, match=message):
+        prepare(make_plan(None, parse_overrides(command.split())))
 
 
-def test_a_context_that_just_fits_is_taken(tmp_path, monkeypatch):
-    monkeypatch.setattr(vllm, "is_vllm_available", lambda: True)
+def test_a_context_that_just_fits_is_accepted(tmp_path, monkeypatch):
+    monkeypatch.setattr("gtpo.training.prepare.is_vllm_available", lambda: True)
     options = "--use_vllm true --max_prompt_tokens 64 --vllm_max_model_length 72"
     command = f"--output_dir {tmp_path} --max_problems 16 {COMMON} {options}"
-    assert "16 to train on" in describe(make_plan(None, parse_overrides(command.split())))
-
-
-def test_vllm_switched_off_on_the_command_line_takes_the_recipes_options_with_it(tmp_path):
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("rl: {use_vllm: true, vllm_mode: server}")
-    plan = make_plan(recipe, parse_overrides(["--use_vllm", "false"]))
-    assert not plan.config.use_vllm
-    assert plan_from({name: Setting(value, "config.yaml") for name, value in plan.settings.items()})
-    recipe.write_text("rl: {use_vllm: false, vllm_mode: server}")
-    with pytest.raises(ConfigError, match=r"recipe\.yaml, section rl: vllm_mode does nothing without use_vllm: true"):
-        make_plan(recipe, {})
+    assert len(prepare(make_plan(None, parse_overrides(command.split()))).problems) == 16

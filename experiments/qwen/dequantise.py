@@ -1,5 +1,11 @@
-"""A GGUF file as an ordinary model folder."""
+"""Convert a GGUF file to a model folder in float32, for `gtpo train --model` and `gtpo eval`.
 
+pip install gguf
+python -m experiments.qwen.dequantise FILE.gguf OUT_DIR
+"""
+
+import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +22,12 @@ LLAMA3_ROPE = {
 }
 
 
-def dequantised(file: Path, folder: Path) -> str:
-    """The file's weights in float32 and its tokenizer, written once; a half-written folder is written again."""
-    if (folder / "config.json").is_file():
-        return str(folder)
+def dequantise(file: Path, folder: Path) -> None:
+    """Write the file's weights and tokenizer to `folder`. An interruption leaves `folder` untouched."""
     if not file.is_file():
         raise ConfigError(f"There is no file {file}.")
+    if folder.exists():
+        raise ConfigError(f"{folder} exists. Choose another output folder.")
     try:
         import gguf  # noqa: F401  # pyright: ignore
         from transformers import GgufConfig
@@ -30,15 +36,14 @@ def dequantised(file: Path, folder: Path) -> str:
     options: Any = {"gguf_file": file.name, "dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
     model = AutoModelForCausalLM.from_pretrained(str(file.parent), **options)
     restore_rope_scaling(model.config, file)
-    unfinished = folder.with_name(f"{folder.name}.unfinished")
-    model.save_pretrained(unfinished)
-    AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name).save_pretrained(unfinished)
-    unfinished.rename(folder)
-    return str(folder)
+    partial = folder.with_name(f"{folder.name}.partial")
+    model.save_pretrained(partial)
+    AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name).save_pretrained(partial)
+    partial.rename(folder)
 
 
 def restore_rope_scaling(config: Any, file: Path) -> None:
-    """Put back Llama 3's rotary scaling, which transformers drops with the file's divisors; refuse any other."""
+    """Restore Llama 3's rotary scaling, which transformers ignores in a GGUF file; refuse any other scaling."""
     from gguf import GGUFReader
 
     if (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default") != "default":
@@ -53,14 +58,27 @@ def restore_rope_scaling(config: Any, file: Path) -> None:
     if scaling == "none" and config.model_type == "llama":
         from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-        wanted = torch.tensor(divisors)
+        expected = torch.tensor(divisors)
         theta = config.rope_parameters["rope_theta"]
-        plain = theta ** -(torch.arange(len(wanted)) / len(wanted))
-        config.rope_parameters = {**LLAMA3_ROPE, "rope_theta": theta, "factor": wanted.max().item()}
+        plain = theta ** -(torch.arange(len(expected)) / len(expected))
+        config.rope_parameters = {**LLAMA3_ROPE, "rope_theta": theta, "factor": expected.max().item()}
         scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, torch.device("cpu"))
-        if torch.allclose(plain / scaled, wanted, rtol=1e-3):
+        if torch.allclose(plain / scaled, expected, rtol=1e-3):
             return
     raise ConfigError(
-        f"{file} scales its rotary positions in a way that transformers does not read from GGUF "
-        f"(rope.scaling.type {scaling!r}). Give the original model's hub id or folder."
+        f"{file} scales its rotary positions in a way that transformers does not support for GGUF "
+        f"(rope.scaling.type {scaling!r}). Use the original model."
     )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m experiments.qwen.dequantise", description="Convert a GGUF file.")
+    parser.add_argument("file", type=Path, help="a .gguf file")
+    parser.add_argument("folder", type=Path, help="where to write the model folder")
+    options = parser.parse_args(arguments)
+    dequantise(options.file, options.folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""What the name of a model means, for training and evaluation. Loads nothing."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtpo.errors import ConfigError
+from gtpo.lab.model import lab_model_dir
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model's files are: a folder, or a repository on the hub."""
+
+    location: str
+    is_local: bool
+    is_adapter: bool = False
+    """Whether the folder holds a LoRA adapter, which names its base model in adapter_config.json."""
+
+
+def find_model(name: str) -> ModelSource:
+    """The model that `name` stands for: the word "lab", a model folder, a run's folder, an adapter folder or a hub id.
+
+    A hub id is not looked up. Raises ConfigError for a path that does not exist or holds no model.
+    """
+    if name == "lab":
+        return ModelSource(str(lab_model_dir()), is_local=True)
+    path = Path(name)
+    if path.suffix == ".gguf":
+        raise ConfigError(
+            f"Model {name!r} cannot be loaded: GGUF files are not supported. Convert it to a model folder first: "
+            "python -m experiments.qwen.dequantise FILE.gguf OUT_DIR (in a checkout of gtpo)."
+        )
+    for folder in (path, path / "model") if name else ():  # a run keeps its model in RUN/model
+        if (folder / "config.json").is_file():
+            return ModelSource(str(folder), is_local=True)
+        if (folder / "adapter_config.json").is_file():
+            return ModelSource(str(folder), is_local=True, is_adapter=True)
+    if path.exists():
+        raise _not_a_model(name, "it has no config.json")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise _not_a_model(name, "there is no such folder")
+    return ModelSource(name, is_local=False)
+
+
+def _not_a_model(name: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"Model {name!r} cannot be loaded: {reason}. Give a hub id, a folder with weights and tokenizer files, the "
+        "folder of a finished run, or the word lab."
+    )

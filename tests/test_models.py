@@ -1,0 +1,61 @@
+"""What a model name means, for training and evaluation alike."""
+
+import pytest
+
+from gtpo import ConfigError
+from gtpo.lab import lab_model_dir
+from gtpo.models import ModelSource, find_model
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with a model, a finished run, an adapter, a run of LoRA, an unfinished run and a file."""
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "model/config.json",
+        "run/model/config.json",
+        "run/config.yaml",
+        "adapter/adapter_config.json",
+        "lora_run/model/adapter_config.json",
+        "unfinished/config.yaml",
+        "lab/config.json",
+        "weights.bin",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    return tmp_path
+
+
+MEANINGS = {
+    "model": ModelSource("model", is_local=True),
+    "model/": ModelSource("model", is_local=True),
+    "run": ModelSource("run/model", is_local=True),
+    "adapter": ModelSource("adapter", is_local=True, is_adapter=True),
+    "lora_run": ModelSource("lora_run/model", is_local=True, is_adapter=True),
+    "Qwen/Qwen2.5-3B-Instruct": ModelSource("Qwen/Qwen2.5-3B-Instruct", is_local=False),
+    "gpt2": ModelSource("gpt2", is_local=False),
+    "lab": ModelSource(str(lab_model_dir()), is_local=True),
+}
+
+
+@pytest.mark.parametrize(("name", "source"), MEANINGS.items())
+def test_a_name_means_the_same_everywhere(folder, name, source):
+    assert find_model(name) == source
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    {
+        "unfinished": "'unfinished' cannot be loaded: it has no config.json",
+        "weights.bin": "it has no config.json",
+        "": "it has no config.json",
+        "./nowhere": r"'\./nowhere' cannot be loaded: there is no such folder\. Give a hub id",
+        "/nowhere": "there is no such folder",
+        "~/nowhere": "there is no such folder",
+        "runs/mine/model": "there is no such folder",
+        "tiny.gguf": r"GGUF files are not supported.*python -m experiments\.qwen\.dequantise FILE\.gguf OUT_DIR",
+    }.items(),
+)
+def test_a_name_that_is_not_a_model_is_refused(folder, name, message):
+    with pytest.raises(ConfigError, match=message):
+        find_model(name)

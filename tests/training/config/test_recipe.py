@@ -1,0 +1,114 @@
+"""Recipes and the command line: layers, sections, and mistakes that are found without TRL."""
+
+import pytest
+
+from gtpo import ConfigError
+from gtpo.training.config.recipe import load_recipe, parse_overrides
+from gtpo.training.config.settings import read_settings
+
+
+def write_recipe(folder, text, name="recipe.yaml"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+WRONG = {
+    "an unknown option": (
+        "learning_rat: 1e-5",
+        r"recipe\.yaml: there is no option learning_rat\. Did you mean learning_rate\?",
+    ),
+    "an unknown option like no other": ("zzzzz: 1", r"there is no option zzzzz\. `gtpo train --help-all` lists"),
+    "an unknown option in a section": ("rl: {num_generation: 4}", "section rl: .* Did you mean num_generations"),
+    "an option of other methods": (
+        "method: sft\nnum_generations: 4",
+        r"num_generations is an option of gtpo and grpo, not of sft.*put it under `rl:`",
+    ),
+    "TRL's name for the model": ("model_name_or_path: x/y", "model_name_or_path is called model here"),
+    "an unknown method": ("method: ppo", r"recipe\.yaml: method must be one of 'gtpo', 'grpo', 'sft', got 'ppo'"),
+    "broken YAML": ("a: [1", r"recipe\.yaml is not valid YAML: .*line"),
+    "a list": ("- a\n- b", "must be a mapping of option: value, got list"),
+    "a section that is a number": ("rl: 5", "section rl must be a mapping"),
+    "a base that does not exist": ("base: nowhere.yaml", r"nowhere\.yaml cannot be read: No such file"),
+    "a circular base": ("base: recipe.yaml", r"Circular `base` in recipe\.yaml: recipe\.yaml → recipe\.yaml"),
+    "two bases": ("base: [a.yaml, b.yaml]", "base must be the path of one file"),
+    "an option twice": ("seed: 1\nlearning_rate: 1e-6\nseed: 2", "duplicate key seed"),
+    "an option twice in a section": ("gtpo: {beta: 1, beta: 2}", "duplicate key beta"),
+    "a key that is not text": ("on: 5", "True is not an option name; YAML parsed it as bool"),
+    "a word for a number": ("held_out_problems: few", r"recipe\.yaml: held_out_problems must be a whole number"),
+    "a number for a word": ("problems: 5", r"problems must be a word or a path, got 5"),
+    "no reward": ("rewards: []", "rewards must be at least one reward"),
+    "LoRA without use_peft": ("lora_r: 8", r"recipe\.yaml: lora_r has no effect without use_peft: true"),
+    "vLLM's option without vLLM": ("vllm_mode: server", "vllm_mode has no effect without use_vllm: true"),
+    "TRL's way to resume": ("resume_from_checkpoint: x", "is not supported. Use `gtpo train --resume RUN`"),
+    "weights without the optimizer": ("save_only_model: true", "cannot be resumed without its optimizer state"),
+    "TRL's evaluation": ("eval_strategy: steps", "Use held_out to evaluate before and after training"),
+    "a health check for SFT": ("method: sft\non_collapse: stop", "an SFT run has no health check"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG.keys())
+def test_a_mistake_is_refused_with_its_place(text, message, tmp_path):
+    with pytest.raises(ConfigError, match=f"(?s){message}"):
+        read_settings(write_recipe(tmp_path, text), {})
+
+
+def test_a_missing_recipe_and_one_that_is_not_text_are_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml cannot be read"):
+        read_settings(tmp_path / "nowhere.yaml", {})
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"binary\.yaml is not UTF-8 text"):
+        read_settings(tmp_path / "binary.yaml", {})
+
+
+def test_later_layers_win_and_sections_are_for_their_methods(tmp_path):
+    base = "learning_rate: 1\nseed: 7\nrl: {temperature: 0.5}\ngtpo: {beta: 0.1}\nsft: {seed: 9}"
+    write_recipe(tmp_path, base, "base.yaml")
+    top = write_recipe(tmp_path, "base: base.yaml\nlearning_rate: 2\nmethod: grpo")
+    values = {name: setting.value for name, setting in load_recipe(top).items()}
+    assert values == {"learning_rate": 2, "seed": 7, "temperature": 0.5, "method": "grpo"}
+    assert load_recipe(top, "sft")["seed"].value == 9
+    assert load_recipe(top, "gtpo")["beta"].origin.endswith("base.yaml, section gtpo")
+
+
+def test_an_option_that_an_anchor_merges_in_may_be_overridden(tmp_path):
+    text = "rl: &rl {learning_rate: 1e-6, beta: 0.0}\ngtpo: &g {<<: *rl, beta: 0.1}\n<<: *g"
+    assert load_recipe(write_recipe(tmp_path, text))["beta"].value == 0.1
+
+
+def test_epochs_override_the_steps_of_a_lower_layer(tmp_path):
+    write_recipe(tmp_path, "max_steps: 9", "base.yaml")
+    assert "max_steps" not in load_recipe(write_recipe(tmp_path, "base: base.yaml\nnum_train_epochs: 1"))
+    by_epochs = read_settings(None, parse_overrides(["--num_train_epochs", "2"]))
+    assert "max_steps" not in by_epochs
+    both = read_settings(None, parse_overrides(["--num_train_epochs", "2", "--max_steps", "3"]))
+    assert both["max_steps"].value == "3"
+
+
+def test_the_command_line_has_flags_values_and_lists():
+    words = [
+        "--learning_rate=3e-4",
+        "--num-generations",
+        "4",
+        "--use_peft",
+        "--lora_target_modules",
+        "q_proj",
+        "v_proj",
+    ]
+    values = {name: setting.value for name, setting in parse_overrides(words).items()}
+    assert values == {
+        "learning_rate": "3e-4",
+        "num_generations": "4",
+        "use_peft": True,
+        "lora_target_modules": ["q_proj", "v_proj"],
+    }
+    with pytest.raises(ConfigError, match=r"'recipe\.yaml' is not an option"):
+        parse_overrides(["recipe.yaml"])
+
+
+def test_switching_vllm_off_on_the_command_line_drops_its_options_in_the_recipe(tmp_path):
+    recipe = write_recipe(tmp_path, "rl: {use_vllm: true, vllm_mode: server}")
+    assert "vllm_mode" not in read_settings(recipe, parse_overrides(["--use_vllm", "false"]))
+    recipe = write_recipe(tmp_path, "rl: {use_vllm: false, vllm_mode: server}")
+    with pytest.raises(ConfigError, match=r"section rl: vllm_mode has no effect without use_vllm: true"):
+        read_settings(recipe, {})

@@ -1,0 +1,31 @@
+"""Rewards as users write them, named by `--rewards tests.training.own_rewards:NAME`."""
+
+
+def binary(completions, answer, **columns):
+    return [
+        float(f">{gold}<" in completion[0]["content"]) for completion, gold in zip(completions, answer, strict=True)
+    ]
+
+
+def bonus(completions, bonus, **columns):
+    """Reads a further column of the problem file."""
+    return [0.25 * value for value in bonus]
+
+
+async def awaited(completions, **columns):
+    return [0.25] * len(completions)
+
+
+def hostile(completions, **columns):
+    raise ValueError("cannot parse \x1b[2J")
+
+
+calls = []
+
+
+def late(completions, **columns):
+    """Fails in the fifth step."""
+    calls.append(1)
+    if len(calls) > 4:
+        raise RuntimeError("broken at last")
+    return [float(row % 2) for row in range(len(completions))]

@@ -1,0 +1,133 @@
+"""What a run and a dry run refuse before any weight is loaded, and what they load."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from gtpo import ConfigError, DataError, MissingExtraError
+from gtpo.lab import lab_model_dir
+from gtpo.problems import Problem
+from gtpo.training import data
+from gtpo.training.config.plan import make_plan
+from gtpo.training.config.recipe import parse_overrides
+from gtpo.training.data import problems_digest
+from gtpo.training.prepare import prepare
+
+SMALL = "--per_device_train_batch_size 8 --gradient_accumulation_steps 1 --num_generations 4 --max_completion_length 8"
+
+
+def prepared(*options):
+    return prepare(make_plan(None, parse_overrides([*SMALL.split(), *options])))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with an adapter and problem files: without rows, without solutions, with long questions."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gtpo.training.prepare.is_vllm_available", lambda: False)
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter/adapter_config.json").write_text("{}")
+    rows = {"empty": [], "mine": ["1+1=?"] * 8, "long": ["1+1+" * 300] * 8}
+    for name, questions in rows.items():
+        lines = [json.dumps({"question": question, "answer": "2"}) + "\n" for question in questions]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    return tmp_path
+
+
+REFUSED = {
+    "an unknown problem set": (["--problems", "gsm9k"], ConfigError, "gsm9k"),
+    "an unknown reward": (["--rewards", "nice"], ConfigError, "There is no reward 'nice'"),
+    "vLLM that is not installed": (["--use_vllm", "true"], MissingExtraError, r"pip install 'trl\[vllm\]'"),
+    "half precision on a CPU": (["--dtype", "bfloat16"], ConfigError, "is slow or not supported on a CPU"),
+    "an adapter": (["--model", "adapter"], ConfigError, "adapter holds a LoRA adapter.*merge the adapter"),
+    "a GGUF file": (["--model", "tiny.gguf"], ConfigError, "GGUF files are not supported"),
+    "columns of a built-in set": (["--columns", "answer=truth"], ConfigError, "`columns` only applies to a file"),
+    "prompts that are all too long": (["--max_prompt_tokens", "1"], DataError, "lab has no problem to train on"),
+    "too few problems": (["--max_problems", "1"], DataError, "There are 1 problems, but a generation batch needs 2"),
+    "an empty held-out file": (["--held_out", "empty.jsonl"], ConfigError, "held_out must be a set with problems"),
+    "a held-out prompt that is too long": (
+        ["--held_out", "long.jsonl"],
+        ConfigError,
+        r"Held-out problems, long\.jsonl: The longest prompt has",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "error", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_it_is_refused_before_weights_are_loaded(options, error, message, folder):
+    with pytest.raises(error, match=message):
+        prepared(*options)
+
+
+def test_sft_needs_solutions(folder):
+    words = "--method sft --problems mine.jsonl --max_steps 1"
+    with pytest.raises(DataError, match=r"mine\.jsonl has no solutions to imitate. Use method gtpo or grpo"):
+        prepare(make_plan(None, parse_overrides(words.split())))
+
+
+def test_a_model_that_is_neither_cached_nor_reachable_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for revision in ("main", "v2"):
+        with pytest.raises(ConfigError, match=r"'nobody/nothing' cannot be loaded: .*[Oo]ffline"):
+            prepared("--model", "nobody/nothing", "--problems", "lab", "--model_revision", revision)
+
+
+@pytest.mark.parametrize("has_weights", [True, False])
+def test_a_cached_model_needs_its_weights_when_the_hub_cannot_be_reached(has_weights, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    snapshot = tmp_path / "models--some--model" / "snapshots" / ("0" * 40)
+    shutil.copytree(lab_model_dir(), snapshot)
+    (tmp_path / "models--some--model" / "refs").mkdir()
+    (tmp_path / "models--some--model" / "refs" / "main").write_text("0" * 40)
+    for module in ("huggingface_hub.constants", "transformers.utils.hub.constants"):
+        monkeypatch.setattr(f"{module}.HF_HUB_CACHE", str(tmp_path))
+    options = ("--model", "some/model", "--problems", "lab", "--max_problems", "8")
+    if has_weights:
+        assert prepared(*options).model == "some/model"
+    else:
+        (snapshot / "model.safetensors").unlink()
+        with pytest.raises(ConfigError, match=r"'some/model' cannot be loaded: .*[Oo]ffline"):
+            prepared(*options)
+
+
+def test_a_revision_is_prepared_from_its_own_snapshot_without_weights(tmp_path, monkeypatch):
+    requests = []
+
+    def snapshot(name, revision, ignore_patterns=None, local_files_only=False):
+        if not local_files_only:
+            requests.append((name, revision, "*.safetensors" in (ignore_patterns or ())))
+        return str(lab_model_dir())
+
+    monkeypatch.setattr("gtpo.training.model.snapshot_download", snapshot)
+    model = prepared("--model", "some/model", "--problems", "lab", "--model_revision", "v2").model
+    assert model == str(lab_model_dir())
+    assert requests == [("some/model", "v2", True)]
+
+
+def test_problems_are_loaded_once(folder, monkeypatch):
+    calls = []
+    load = data.load_problems
+    monkeypatch.setattr(data, "load_problems", lambda *args, **kwargs: calls.append(args) or load(*args, **kwargs))
+    ready = prepared("--problems", "mine.jsonl", "--max_prompt_tokens", "250")
+    assert len(calls) == 1
+    assert (len(ready.problems), len(ready.dataset), ready.num_dropped) == (8, 8, 0)
+
+
+def test_columns_apply_to_the_held_out_file_too(tmp_path):
+    for name in ("train", "test"):
+        rows = [{"task": f"{i}+{i}=?", "truth": str(2 * i)} for i in range(8)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = ["--problems", str(tmp_path / "train.jsonl"), "--held_out", str(tmp_path / "test.jsonl")]
+    ready = prepared(*files, "--columns", "question=task,answer=truth")
+    assert [problem.answer for problem in ready.problems[:2]] == ["0", "2"]
+
+
+def test_the_digest_of_problems_changes_with_every_column_and_stays_readable_for_older_runs():
+    problem = Problem("1+1", "2", "mine")
+    written = hashlib.sha256(b"[('1+1', '2', 'mine', '', None, None)]").hexdigest()[:16]
+    assert problems_digest([problem]) == written
+    digests = [problems_digest([replace(problem, others=others)]) for others in ({"bonus": 1}, {"bonus": 2})]
+    assert len({written, *digests}) == 3
