@@ -16,7 +16,15 @@ SCRIPT = """
 import contextlib, io, json, sys
 
 blocked, commands = json.loads(sys.argv[1])
-sys.modules |= dict.fromkeys(blocked)  # importing a module that is None raises ModuleNotFoundError
+
+
+class Blocker:
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+sys.meta_path.insert(0, Blocker())
 
 import gtpo
 from gtpo.cli.main import main
@@ -37,7 +45,9 @@ json.dump(results, sys.stdout)
 
 def python(code: str, *arguments: str, cwd: Path | None = None) -> str:
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, cwd=cwd).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=cwd)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import importlib.util
 from collections.abc import Generator
 
 EXTRAS = {
-    "trl": "accelerate datasets huggingface_hub jaxtyping peft pyarrow safetensors torch transformers trl",
+    "trl": "accelerate datasets huggingface_hub jaxtyping peft pyarrow torch transformers trl",
     "rewards": "latex2sympy2_extended math_verify sympy",
     "verl": "omegaconf transfer_queue verl",
     "vllm": "vllm",
