@@ -1,23 +1,28 @@
-# Two commands from a bare machine: `make train` and `make test`. Both set up .venv first.
-# verl pins what TRL does not, so `make test-verl` sets up an environment of its own.
+# `make train` and `make test` work from a bare clone: each target installs the environment it needs.
+# verl pins other versions than TRL needs, so `make test-verl` has an environment of its own.
 PYTHON ?= python3
 VENV ?= .venv
 VENV_VERL ?= .venv-verl
+VENV_LOWEST ?= .venv-lowest
+PIP_INSTALL = python -m pip install --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: train test test-gpu test-verl test-verl-full clean
+.PHONY: train test test-all test-gpu test-verl test-verl-full test-lowest clean
 
 train: $(VENV)/.installed  ## the lab: a tiny model learns sums
 	$(VENV)/bin/gtpo train
 
-test: $(VENV)/.installed  ## everything that must be green: format, lint, types, tests
+test: $(VENV)/.installed  ## format, lint, dependencies, types, and every test that is not slow
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" scripts/check
 
-test-gpu: $(VENV)/.installed  ## what needs CUDA; GTPO_GPU_MODEL names a folder with a small model for vLLM
+test-all: $(VENV)/.installed  ## the same with the slow tests, as CI runs it
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" scripts/check --all
+
+test-gpu: $(VENV)/.installed  ## tests that need CUDA; GTPO_GPU_MODEL is the folder of a small model for vLLM
 	$(VENV)/bin/python -m pytest -m gpu tests/gpu
 
-# Ray must not hang a build: every test has a limit, and so has the whole.
-PYTEST_VERL = $(VENV_VERL)/bin/python -m pytest --timeout-method=thread -W ignore::UserWarning
+# Ray can hang: each test has a time limit, and so has the run.
+PYTEST_VERL = $(VENV_VERL)/bin/python -m pytest -p no:xdist --timeout-method=thread -W ignore::UserWarning
 
 test-verl: $(VENV_VERL)/.installed  ## the verl host, on a local Ray and TransferQueue
 	timeout --kill-after=30 900 $(PYTEST_VERL) --timeout=240 tests/verl tests/contracts/test_verl.py
@@ -25,16 +30,26 @@ test-verl: $(VENV_VERL)/.installed  ## the verl host, on a local Ray and Transfe
 test-verl-full: $(VENV_VERL)/.installed  ## by hand: verl's main_ppo for a few steps on a CPU, with 1 and 2 workers
 	timeout --kill-after=30 1800 $(PYTEST_VERL) --timeout=1200 tests/verl/full_run.py
 
+LOWEST_TESTS = tests/core tests/trl tests/contracts/test_trl.py tests/evaluation tests/rewards tests/report tests/runs \
+	tests/test_package.py tests/test_records.py tests/test_statistics.py tests/cli
+
+test-lowest: $(VENV_LOWEST)/.installed  ## by hand: the tests with the lowest versions that pyproject.toml states
+	$(VENV_LOWEST)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile $(LOWEST_TESTS)
+
 clean:
-	rm -rf $(VENV) $(VENV_VERL) runs build dist src/*.egg-info
+	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist src/*.egg-info
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(VENV)/bin/$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	touch $@
 
 $(VENV_VERL)/.installed: pyproject.toml constraints-verl.txt
 	$(PYTHON) -m venv $(VENV_VERL)
-	$(VENV_VERL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-verl.txt -e '.[verl]' \
-		pytest pytest-timeout beartype hypothesis
+	$(VENV_VERL)/bin/$(PIP_INSTALL) -c constraints-verl.txt -e '.[verl]' pytest pytest-timeout beartype hypothesis
+	touch $@
+
+$(VENV_LOWEST)/.installed: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(VENV_LOWEST)
+	$(VENV_LOWEST)/bin/$(PIP_INSTALL) -c constraints-lowest.txt -e '.[dev]'
 	touch $@

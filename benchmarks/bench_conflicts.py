@@ -3,8 +3,8 @@
     python benchmarks/bench_conflicts.py --append benchmarks/results.csv       # the GPU if there is one, and the CPU
     python benchmarks/bench_conflicts.py --size tiny                           # a CPU, seconds
 
-Groups share openings and endings as rollouts do; "identical" is the worst case, a group that says one thing. Every
-provider must find the same tokens. Scaling is over groups, G and T around the goal's shape, 32 × 16 × 4096.
+Groups share beginnings and endings as rollouts do; "identical" is the worst case, a group of equal completions. Every
+provider must find the same tokens. Scaling is over groups, G and T around the shape 32 × 16 × 4096.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from torch import Tensor
 
 import gtpo
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the root of the repository
 from tests.oracle import paper
 
 VOCABULARY = 151936
@@ -51,7 +51,7 @@ class Batch:
 
 
 def make_batch(shape: Shape, device: str) -> Batch:
-    """Random tokens behind shared openings of up to 40 tokens and before shared endings of up to 20."""
+    """Random tokens between shared beginnings of up to 40 tokens and shared endings of up to 20."""
     generator = torch.Generator().manual_seed(0)
     num_rows, position = shape.groups * shape.size, torch.arange(shape.tokens)
 
@@ -79,7 +79,7 @@ def make_batch(shape: Shape, device: str) -> Batch:
 
 
 def dense(batch: Batch) -> Tensor:
-    """As the released code has it: a table of V × T counts for each sign, group by group, from either end."""
+    """The method of the released code: a table of V × T counts for each sign, group by group, from both ends."""
     found = torch.zeros_like(batch.mask, dtype=torch.bool)
     position = torch.arange(batch.ids.shape[1], device=batch.ids.device)
     for group in batch.group_ids.unique().tolist():
@@ -101,7 +101,7 @@ def _dense_run(ids: Tensor, inside: Tensor, sign: Tensor, position: Tensor) -> T
 
 
 def loops(batch: Batch) -> Tensor:
-    """The definition in Python, of tests/oracle, one group at a time."""
+    """The definition in plain Python (tests/oracle), one group at a time."""
     lengths = batch.mask.sum(1).tolist()
     rows = [
         paper.Completion(ids[:length], advantage, group)
@@ -124,7 +124,7 @@ PROVIDERS: dict[str, Callable[[Batch], Tensor]] = {OURS: ours, DENSE: dense, LOO
 
 
 def measure(shape: Shape, device: str, providers: Sequence[str], repeats: int) -> list[Result]:
-    """Time, and on a GPU memory beyond the inputs; every provider must agree with the first."""
+    """Time, and on a GPU also memory beyond the inputs. Every provider must agree with the first."""
     batch = make_batch(shape, device)
     expected = PROVIDERS[providers[0]](batch)
     rows: list[Result] = []
@@ -156,7 +156,7 @@ def _wait(device: str) -> None:
 
 
 def scaling(device: str, repeats: int, base: Shape) -> list[Result]:
-    """Ours over groups, G and T, each around the base shape, and the exponent of each."""
+    """Our search over groups, G and T, each varied around the base shape, with the exponent of each."""
     sweeps = {
         "groups": [Shape(base.groups * n // 4, base.size, base.tokens) for n in (1, 4, 16)],
         "G": [Shape(base.groups, base.size * n // 4, base.tokens) for n in (1, 2, 4, 8)],

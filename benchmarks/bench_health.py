@@ -1,6 +1,6 @@
-"""When the verdict on a run's health speaks, against when its reward shows it: a Markdown table from traces.
+"""How early `gtpo health` warns, compared with when the reward shows it: a Markdown table.
 
-`python benchmarks/bench_health.py` makes the table of docs/health.md, from tests/golden/health/*.csv.
+`python benchmarks/bench_health.py` prints the table of docs/health.md from tests/golden/health/*.csv.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from gtpo.runs.run import Run, load_run
 
 TRACES = Path(__file__).resolve().parent.parent / "tests" / "golden" / "health"
 VISIBLE_DROP = 2.0
-"""A fall of the reward by a tenth of its scale of 20, over as many rows as the verdict averages: what an eye sees."""
+"""A visible drop of the reward: a tenth of its scale of 20, averaged over as many rows as the verdict uses."""
 
 
 def reward_shows(run: Run) -> int | None:
-    """The first step at which the reward is visibly below its best, if there is one."""
+    """The first step at which the reward is visibly below its best; None if there is none."""
     series = run.series("reward")
     best = float("-inf")
     for end in range(WINDOW, len(series.values) + 1):
@@ -29,8 +29,8 @@ def reward_shows(run: Run) -> int | None:
     return None
 
 
-def spoken(run: Run, level: int) -> tuple[int, str] | None:
-    """The first step with a verdict of at least this level, and what it said."""
+def first_alarm(run: Run, level: int) -> tuple[int, str] | None:
+    """The first step with a verdict of at least this level, and its finding."""
     for verdict in health_of(run.rows):
         if verdict.level >= level:
             return int(verdict.step), verdict.findings[0].kind.replace("_", " ")
@@ -39,12 +39,12 @@ def spoken(run: Run, level: int) -> tuple[int, str] | None:
 
 def row(path: Path) -> str:
     run = load_run(path)
-    warned, alarmed, shown = spoken(run, 1), spoken(run, 2), reward_shows(run)
+    warned, alarmed, shown = first_alarm(run, 1), first_alarm(run, 2), reward_shows(run)
     lead = "–"
     if warned is not None:
         lead = "the reward never shows it" if shown is None else f"{shown - warned[0]:+d}"
-    told = [f"{said[0]} ({said[1]})" if said else "–" for said in (warned, alarmed)]
-    return f"| {path.stem} | {told[0]} | {told[1]} | {shown or '–'} | {lead} |"
+    cells = [f"{alarm[0]} ({alarm[1]})" if alarm else "–" for alarm in (warned, alarmed)]
+    return f"| {path.stem} | {cells[0]} | {cells[1]} | {shown or '–'} | {lead} |"
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
-"""Cost against work: the time of GTPO's update over completions, G, length and vocabulary, with the exponents.
+"""Scaling: the time of GTPO's update over completions, G, length and vocabulary, with the exponents.
 
     python benchmarks/bench_scaling.py --append benchmarks/results.csv         # one GPU, a model of 150 M parameters
     python benchmarks/bench_scaling.py --amounts length vocabulary             # two of the four sweeps
     python benchmarks/bench_scaling.py --size small --append …                 # an idle CPU, minutes: 6 M parameters
     python benchmarks/bench_scaling.py --size tiny                             # a CPU, seconds
 
-The trainer and the clock are bench_update's, with TRL's correction on. One amount is varied at a time; G at a constant
-number of completions. An exponent of 1 says that twice the work takes twice the time.
+Trainer and clock are those of bench_update, with TRL's correction on. One amount is varied at a time; G at a constant
+number of completions. An exponent of 1 means that twice the work takes twice the time.
 """
 
 import argparse
@@ -28,7 +28,7 @@ AMOUNTS = ("completions", "G", "length", "vocabulary")
 
 
 def sizes(base: Size, amount: str) -> dict[int, Size]:
-    """The sizes of a sweep by their amount: half, one, two and four times the base's."""
+    """The sizes of a sweep by their amount: half, once, twice and four times the base."""
     if amount == "completions":
         numbers = [base.num_prompts * n // 2 for n in (1, 2, 4, 8)]
         return {n * base.group_size: dataclasses.replace(base, num_prompts=n) for n in numbers}

@@ -1,12 +1,12 @@
-"""A whole step of `gtpo train` with vLLM beside the trainer: where the time goes, and who scores the policy how often.
+"""A complete step of `gtpo train` with vLLM on the same GPU: where the time goes, and how often the policy is scored.
 
     python benchmarks/bench_step.py --model MODEL_DIR --data DATA_DIR --out OUT --append benchmarks/results.csv
     python benchmarks/bench_step.py --model MODEL_DIR --data DATA_DIR --out OUT --sft-steps 300 --correction off --lora
-    python benchmarks/bench_step.py --size tiny --out OUT       # a CPU, seconds: the lab, random words in vLLM's place
+    python benchmarks/bench_step.py --size tiny --out OUT       # a CPU, seconds: the lab, and no vLLM
 
-It runs the command that users type, on a recipe, in this process; options after `--` are laid over the recipe.
-DATA_DIR holds gsm8k_train.jsonl. OUT gets steps.json (seconds and scoring passes of every step) and the run's folder.
-The first two steps warm up and are left out of the medians.
+It runs the command line of users, with a recipe, in this process; options after `--` override the recipe. DATA_DIR
+holds gsm8k_train.jsonl. OUT gets steps.json (seconds and scoring passes of every step) and the folder of the run. The
+first two steps are a warm-up and left out of the medians.
 """
 
 import argparse
@@ -35,11 +35,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--correction", choices=("on", "off"), default="on", help="for the sampler's log-probs")
     parser.add_argument("--lora", action="store_true")
-    parser.add_argument("--sft-steps", type=int, default=0, help="imitate solutions for so many steps first")
-    parser.add_argument("--sft-model", type=Path, help="where that model goes; taken as it is if it is there already")
-    parser.add_argument("--name", help="what results.csv calls the model; default: its folder")
+    parser.add_argument("--sft-steps", type=int, default=0, help="number of SFT steps on the solutions before")
+    parser.add_argument("--sft-model", type=Path, help="folder of that model; reused if it exists")
+    parser.add_argument("--name", help="name of the model in results.csv; default: its folder")
     parser.add_argument("--port", default="29511", help="another one for each run on the machine")
-    parser.add_argument("--plain", action="store_true", help="no variables of a launcher: as a user types it")
+    parser.add_argument("--plain", action="store_true", help="set no environment variables of a launcher")
     parser.add_argument("--append", type=Path, help="results.csv to add the rows to")
     parser.add_argument("rest", nargs="*", metavar="-- --option value", help="more options of gtpo train")
     return parser.parse_args()
@@ -52,8 +52,8 @@ def common(options: argparse.Namespace, model: str) -> list[str]:
     return command + (["--data_dir", options.data] if options.data else [])
 
 
-def imitate(options: argparse.Namespace) -> str:
-    """A short SFT in a process of its own, so that the card is free afterwards; the folder of its model."""
+def train_sft(options: argparse.Namespace) -> str:
+    """Run a short SFT in a process of its own, which frees the GPU. Returns the folder of the model."""
     run = options.sft_model or options.out / "sft"
     if not (run / "model" / "config.json").is_file():
         command = [*common(options, options.model), "--method", "sft", "--output_dir", str(run)]
@@ -104,7 +104,7 @@ def summarise(options: argparse.Namespace, steps: list[dict[str, Any]], peak: fl
 def main() -> int:
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
-    model = imitate(options) if options.sft_steps else options.model
+    model = train_sft(options) if options.sft_steps else options.model
     command = training_command(options, model)
     if options.size == "full":  # before torch and vLLM are loaded
         launched = {} if options.plain else {**ONE_PROCESS, "MASTER_PORT": options.port}
@@ -118,15 +118,15 @@ def main() -> int:
     from gtpo.cli.main import main as gtpo
 
     if options.size == "tiny":
-        from stored import say_random_words
+        from stored import replace_vllm
 
-        say_random_words()
+        replace_vllm()
     clock = StepClock()
     clock.install()
     sys.stderr.write(f"gtpo {' '.join(command)}\n")
     try:
         status = gtpo(command)
-    finally:  # what was measured is kept, whatever came after
+    finally:  # keep the measurements even if training fails
         peak = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else 0.0
         content = {
             "command": ["gtpo", *command], "commit": commit(), "hardware": hardware(), "versions": versions(),
@@ -142,4 +142,4 @@ if __name__ == "__main__":
     exit_status = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(exit_status)  # vLLM's engine may not let an ordinary exit through
+    os._exit(exit_status)  # vLLM's engine can block an ordinary exit

@@ -3,11 +3,11 @@
     python benchmarks/bench_update.py --append benchmarks/results.csv          # one GPU: Qwen2.5-1.5B's shape
     python benchmarks/bench_update.py --size tiny --steps 2                    # a CPU, seconds: the same code
 
-The real trainers run; a `rollout_func` hands out stored completions where they would sample. The clock starts when the
-completions are there and stops after the optimizer step: rewards, log-prob, reference and entropy passes, shaping,
-forward and backward are inside. Each provider is measured with TRL's correction for the sampler's log-probs (on by
-default with vLLM; TRL then scores every completion anyway) and without. The learning rate is 0, so that every step
-does the same work on the same weights.
+The real trainers run; a `rollout_func` returns stored completions instead of sampling. The clock starts when the
+completions are there and stops after the optimizer step. It includes rewards, log-prob, reference and entropy passes,
+shaping, forward and backward. Each provider is measured with and without TRL's correction for the log-probs of the
+sampler (on by default with vLLM; TRL then scores every completion anyway). The learning rate is 0, so every step does
+the same work on the same weights.
 """
 
 import argparse
@@ -69,7 +69,7 @@ SIZES = {
 
 
 class Clock(TrainerCallback):
-    """Seconds, peak memory and tokens through the policy of every step after the first, which warms up."""
+    """Seconds, peak memory and tokens through the policy of every step after the first, which is a warm-up."""
 
     def __init__(self, steps: int, corrections: Sequence[bool]) -> None:
         self.schedule = [corrections[0], *(is_on for is_on in corrections for _ in range(steps))]

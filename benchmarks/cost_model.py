@@ -1,4 +1,4 @@
-"""What a step costs on many GPUs, from what was measured on one: the table of docs/scaling.md.
+"""The cost of a step on many GPUs, estimated from measurements on one: the table of docs/scaling.md.
 
     python benchmarks/cost_model.py                    # reads benchmarks/results.csv
     python benchmarks/cost_model.py --model qwen --gpus 1 8 1024
@@ -6,12 +6,12 @@
     t(P) = t_generation + t_sync + t_log-probs + t_rewards + t_shaping + t_update + t_rest     as on one GPU
            + reduce(P) + gather(P)
 
-Assumptions: every GPU samples, scores and trains its own completions beside its own vLLM, as many as the one that was
-measured (weak scaling), so that what one GPU does alone stays as it is. Gradients are reduced by a ring once a step,
-2 (P − 1)/P · bytes of the trained parameters, and nothing of it is hidden behind computation. Split groups (rows of a
-process no multiple of G) are gathered at 9 bytes a token of the padded batch and 4 a completion; whole groups are not.
-Bandwidth is that of NVLink up to 8 GPUs and of the network beyond. Stragglers, checkpoints, and TRL's gathering of
-texts for its log are left out.
+Assumptions: every GPU has its own vLLM and samples, scores and trains as many completions as the measured one (weak
+scaling), so the work of each GPU does not change. Gradients are reduced by a ring once per step,
+2 (P − 1)/P · bytes of the trained parameters, without overlap with computation. Split groups (the rows of a process
+are not a multiple of G) are gathered at 9 bytes per token of the padded batch and 4 per completion; complete groups
+are not. Bandwidth is that of NVLink up to 8 GPUs and that of the network beyond. Stragglers, checkpoints and TRL's
+gathering of texts for its log are left out.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Make one trace of a lab run for docs/health.md: `python benchmarks/make_health_traces.py NAME --out DIR`.
+"""Makes one trace of a lab run for docs/health.md: `python benchmarks/make_health_traces.py NAME --out DIR`.
 
-Healthy traces are ordinary runs; broken ones are broken on purpose, each by a thing that happens to people: too large
-a step, a reward with the wrong sign, a reward that can be gamed.
+Healthy traces are ordinary runs. Broken ones have a common mistake on purpose: a learning rate that is too high, a
+reward with the wrong sign, or a reward that can be hacked.
 """
 
 import argparse
@@ -31,14 +31,14 @@ TRACES: dict[str, dict[str, Any]] = {
     "broken_grpo_short": {"method": "grpo", "learning_rate": 3e-4, "seed": 1, "reward": "short"},
     "broken_grpo_noise": {"method": "grpo", "learning_rate": 4e-4, "seed": 1, "reward": "noise"},
 }
-"""What made each trace; anything not said is as in `main`."""
+"""The options of each trace; `main` has the defaults."""
 
 
 def judge(texts: list[str], golds: list[str]) -> tuple[list[bool], list[bool]]:
-    """For each completion: is its format complete, and is its answer right as well."""
-    found = [COMPLETE.fullmatch(text) for text in texts]
-    right = [match is not None and match[2].strip() == gold for match, gold in zip(found, golds, strict=True)]
-    return [match is not None for match in found], right
+    """For each completion, whether its format is complete, and whether its answer is right as well."""
+    matches = [COMPLETE.fullmatch(text) for text in texts]
+    right = [match is not None and match[2].strip() == gold for match, gold in zip(matches, golds, strict=True)]
+    return [match is not None for match in matches], right
 
 
 def reward_function(kind: str, seed: int) -> Any:

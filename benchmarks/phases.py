@@ -1,7 +1,7 @@
 """Where the time of a training step goes: methods of TRL, accelerate and GTPOTrainer, wrapped from outside.
 
-Times are exclusive: what a phase calls is taken from it if it is a phase of its own, so that the phases of a step add
-up to the step. The device is waited for at every change of phase.
+Times are exclusive: a phase that another one calls is not counted in the caller, so the phases of a step add up to the
+step. Every change of phase waits for the device.
 """
 
 import contextlib

@@ -24,11 +24,11 @@ PALE = {"alpha": 0.45, "hatch": "///", "edgecolor": "white", "linewidth": 0}
 SHARED = ", card shared"
 MODELS = {"6m": "6 M parameters", "150m": "150 M parameters"}
 EARLY_STEPS = {"a7e51d7": 2}
-"""Timed steps of rows that were written before a row said them."""
+"""Timed steps of rows that were written before results.csv had them."""
 
 
 def update(history: Sequence[Result]) -> Any:
-    """Seconds of the update, a bar a provider, with TRL's correction and without."""
+    """Seconds of the update, one bar per provider, with and without TRL's correction."""
     rows = latest(history, "update")
     times = [row for row in rows if row.metric == "time"]
     providers = list(dict.fromkeys(row.provider for row in times))
@@ -61,7 +61,7 @@ def _num_steps(rows: Sequence[Result], size: str) -> str:
 
 
 def step(history: Sequence[Result]) -> Any:
-    """Where the time of a whole step goes, a bar a run; those beside other programs on the card are pale."""
+    """The phases of a complete step, one bar per run; runs that shared the GPU are pale."""
     rows = latest(history, "step")
     sizes = list(dict.fromkeys((row.provider, row.size) for row in rows))
     figure, axis = plt.subplots(figsize=(9, 1.4 + 0.5 * len(sizes)))
@@ -86,7 +86,7 @@ def step(history: Sequence[Result]) -> Any:
 
 
 def conflicts(history: Sequence[Result]) -> Any:
-    """The search over groups, G and T, a row of panels a device: their shapes differ, so do not compare the rows."""
+    """The search over groups, G and T, one row of panels per device. Their shapes differ: do not compare rows."""
     names, titles = ("groups", "G", "T"), {"cuda": "GPU", "cpu": "CPU"}
     sweeps = {device: found for device in titles if (found := _sweeps(history, device))}
     figure, axes = plt.subplots(len(sweeps), 3, figsize=(10, 0.6 + 2.5 * len(sweeps)), sharey="row", squeeze=False)
@@ -102,7 +102,7 @@ def conflicts(history: Sequence[Result]) -> Any:
 
 
 def _sweeps(history: Sequence[Result], device: str) -> dict[str, tuple[str, dict[int, Result], float]]:
-    """The newest sweep over each amount: base, rows and exponent. A sweep's rows stand before its exponent."""
+    """The newest sweep over each amount: base, rows and exponent. The rows of a sweep come before its exponent."""
     shape = re.compile(rf"^(\d+) × (\d+) × (\d+), {device}$")
     found: dict[str, tuple[str, dict[int, Result], float]] = {}
     times: list[tuple[tuple[int, ...], Result]] = []
@@ -123,7 +123,7 @@ def _sweeps(history: Sequence[Result], device: str) -> dict[str, tuple[str, dict
 
 
 def scaling(history: Sequence[Result]) -> Any:
-    """The update's time against work, with the fitted exponent; a row of panels for each model."""
+    """The time of the update over the amount of work, with the fitted exponent; one row of panels per model."""
     rows = latest(history, "scaling")
     shapes = list(dict.fromkeys(row.size.partition(",")[0] for row in rows))
     amounts = {name: name for name in ("completions", "G", "length", "vocabulary")}
@@ -151,7 +151,7 @@ def scaling(history: Sequence[Result]) -> Any:
 
 
 def _line(axis: Any, points: dict[int, Result], colour: str) -> None:
-    """Medians with their quantiles, the places along x marked as they are."""
+    """Medians with their quantiles, with a tick at every measured amount."""
     rows = list(points.values())
     axis.errorbar(list(points), [row.median for row in rows], yerr=_spread(rows), fmt="o-", color=colour, capsize=2)
     axis.set_xscale("log", base=2)

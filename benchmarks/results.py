@@ -1,4 +1,4 @@
-"""results.csv: one row a measurement, with what it depends on; rows are added, never changed."""
+"""results.csv: one row per measurement, with hardware, versions and commit. Rows are only added."""
 
 import csv
 import dataclasses
@@ -22,7 +22,7 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "vllm", "math-verify")
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """Columns of results.csv, in their order."""
+    """The columns of results.csv, in order."""
 
     date: str
     commit: str
@@ -51,7 +51,7 @@ def result(
 
 
 def report(rows: Sequence[Result], append: Path | None) -> None:
-    """Show the rows, and add them to the file if one is given."""
+    """Print the rows, and append them to the file if there is one."""
     for row in rows:
         line = f"{row.benchmark}  {row.size}  {row.provider:<28} {row.metric:<28} {row.median:>10.6g} {row.unit}"
         sys.stdout.write(f"{line}  ({row.q20:.6g} to {row.q80:.6g})\n")
@@ -77,7 +77,7 @@ def load(path: Path = RESULTS) -> list[Result]:
 
 
 def latest(rows: Sequence[Result], benchmark: str) -> list[Result]:
-    """Of each kind of row of a benchmark, the one that was added last."""
+    """The last row of each kind of a benchmark."""
     kinds = {(row.hardware, row.provider, row.size, row.metric): row for row in rows if row.benchmark == benchmark}
     return list(kinds.values())
 
@@ -89,13 +89,13 @@ def exponent(amounts: Sequence[float], costs: Sequence[float]) -> float:
 
 
 def synchronize() -> None:
-    """Wait for the device, so that a clock read next tells of finished work."""
+    """Wait until the device has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def commit() -> str:
-    """GTPO_COMMIT, for a copy without its history; else what git says."""
+    """The variable GTPO_COMMIT, for a copy without history; otherwise the commit of git."""
     if "GTPO_COMMIT" in os.environ:
         return os.environ["GTPO_COMMIT"]
     command = ["git", "-C", str(RESULTS.parent), "rev-parse", "--short", "HEAD"]

@@ -1,4 +1,4 @@
-"""Stored rollouts: seeded completions, a model of random weights and a tokenizer, the same every time."""
+"""Stored rollouts: completions, a model with random weights and a tokenizer, all from a seed."""
 
 import math
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Rollouts:
 
     prompts: list[list[int]]
     completions: list[list[list[int]]]
-    log_prob: float  # what the sampler says of every token: the mean over the vocabulary, as random weights have it
+    log_prob: float  # of every token: uniform over the vocabulary, as with random weights
 
     @property
     def lengths(self) -> torch.Tensor:
@@ -69,7 +69,7 @@ class Rollouts:
 def make_rollouts(
     num_prompts: int, group_size: int, limit: int, vocabulary: int, *, prompt_tokens: tuple[int, int], seed: int = 0
 ) -> Rollouts:
-    """Log-normal lengths with a mean of a third of the limit, cut off at it; groups share openings and endings."""
+    """Log-normal lengths with a mean of a third of the limit; groups share beginnings and endings."""
     generator = torch.Generator().manual_seed(seed)
 
     def tokens(count: int) -> list[int]:
@@ -81,7 +81,7 @@ def make_rollouts(
     spread = 0.6
     noise = torch.randn(num_prompts * group_size, generator=generator) * spread
     lengths = (noise + math.log(limit / 3) - spread**2 / 2).exp().round().long().clamp(min(8, limit), limit)
-    lengths[0] = limit  # at least one is cut off, so that padding reaches the limit
+    lengths[0] = limit  # at least one is truncated, so padding reaches the limit
     prompts: list[list[int]] = []
     completions: list[list[list[int]]] = []
     for number in range(num_prompts):
@@ -98,12 +98,12 @@ def make_rollouts(
 
 
 def token_reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
-    """Half of the completions get 1: no time goes into it, and few groups are tied."""
+    """1 for half of the completions: takes no time, and few groups are tied."""
     return [float(sum(ids[:8]) % 2) for ids in completion_ids]
 
 
 def save_model(folder: Path, shape: str, vocabulary: int | None = None) -> str:
-    """A Qwen2 of random weights, tied embeddings, with a tokenizer of as many words; bf16 where there is a GPU."""
+    """A Qwen2 with random weights and tied embeddings, and a tokenizer of the same size; bf16 on a GPU."""
     settings: dict[str, Any] = {**SHAPES[shape], "max_position_embeddings": 8192, "tie_word_embeddings": True}
     settings["vocab_size"] = vocabulary or settings["vocab_size"]
     config = Qwen2Config(**settings, pad_token_id=PAD, eos_token_id=EOS, bos_token_id=None)
@@ -127,19 +127,19 @@ def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
 
 
 class SamplerStandIn:
-    """What the trainer calls of TRL's VLLMGeneration when a `rollout_func` samples."""
+    """The method of TRL's VLLMGeneration that the trainer calls when a `rollout_func` samples."""
 
     def sync_weights(self) -> None:
         pass
 
 
 def pretend_vllm(trainer: Any) -> None:
-    """Let TRL believe that vLLM sampled: it then corrects for the sampler's log-probs, unless that is off."""
+    """Make TRL assume that vLLM sampled, so that it corrects for the log-probs of the sampler."""
     trainer.use_vllm, trainer._last_loaded_step, trainer.vllm_generation = True, -1, SamplerStandIn()
 
 
-def say_random_words() -> None:
-    """Put random completions in vLLM's place, behind TRL's own interface to it, for the life of the process."""
+def replace_vllm() -> None:
+    """Replace vLLM by random completions behind TRL's interface to it, for the rest of the process."""
 
     def generate(self: Any, prompts: list[list[int]], *_: Any, **__: Any) -> tuple[Any, ...]:
         vocabulary, limit = self.model.config.vocab_size, self.max_completion_length

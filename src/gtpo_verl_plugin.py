@@ -1,13 +1,13 @@
 """What `import verl` loads where gtpo is installed (entry point `verl.plugins`).
 
-It makes two names known to verl: `algorithm.adv_estimator=gtpo` and `trainer.v1.trainer_mode=gtpo_sync`. It stands
-outside the package and imports nothing of it, for two reasons. Every process of a run imports verl, inference servers
-too, and only the one that trains needs the trainer: so each name waits until verl loads the registry it belongs to.
-And verl drops a plug-in that fails to load without a word: here whatever goes wrong is logged as an error, and raised
-again where somebody asks for GTPO by name.
+It registers two names with verl: `algorithm.adv_estimator=gtpo` and `trainer.v1.trainer_mode=gtpo_sync`. It is a
+module of its own and imports nothing of gtpo, for two reasons. Every process of a run imports verl, inference servers
+too, and only the one that trains needs the trainer: each name is registered when verl loads the registry that it
+belongs to. And verl silently drops a plug-in that fails to load: this one logs the error, and raises it again when a
+user asks for GTPO by name.
 
-It also mends one thing. gtpo brings TRL along, and where TRL is installed verl 0.9.1 wants to patch a class that TRL
-1.16 no longer has, and every FSDP worker dies of it. So that one file of verl's is told that there is no TRL.
+It also works around a bug. Where TRL 1.16 is installed, verl 0.9.1 patches a class that TRL no longer has, and every
+FSDP worker fails. GTPO on verl does not need TRL. If TRL is installed all the same, it is hidden from that one module.
 """
 
 import contextlib
@@ -23,30 +23,30 @@ from typing import Any, NoReturn
 
 ESTIMATORS = "verl.trainer.ppo.core_algos"
 TRAINERS = "verl.trainer.ppo.v1"
-VALUE_HEADS = "verl.models.transformers.monkey_patch"
+PATCHES = "verl.models.transformers.monkey_patch"
 OURS = {ESTIMATORS: "gtpo.verl.estimator", TRAINERS: "gtpo.verl.trainer"}
 
 
-class _WhenLoaded(importlib.abc.MetaPathFinder):
-    """Acts right after verl has loaded one of the modules that concern us."""
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls the function in ON_IMPORT right after verl has loaded one of its modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target) if fullname in WATCHED else None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target) if fullname in ON_IMPORT else None
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
-            def load_and_act(module: ModuleType) -> None:
+            def load_and_call(module: ModuleType) -> None:
                 load(module)
-                WATCHED[module.__name__](module)
+                ON_IMPORT[module.__name__](module)
 
-            spec.loader.exec_module = load_and_act
+            spec.loader.exec_module = load_and_call
         return spec
 
 
 def register(registry: Any) -> None:
-    """Load our part for this registry of verl's, or a stand-in that says why there is none."""
+    """Import our part for this registry of verl. If that fails, register a stand-in that raises the reason."""
     try:
         importlib.import_module(OURS[registry.__name__])
     except Exception as error:
@@ -63,21 +63,21 @@ def _register_stand_in(registry: Any, error: Exception) -> None:
     def fail(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(reason) from error
 
-    with contextlib.suppress(Exception):  # another verl may not have these, and must not break because of us
+    with contextlib.suppress(Exception):  # other versions of verl may lack these names, and must still work
         if registry.__name__ == ESTIMATORS:
             registry.register_adv_est("gtpo")(fail)
         else:
             registry.register_trainer("gtpo_sync")(type("GTPOStandIn", (registry.PPOTrainerSync,), {"__init__": fail}))
 
 
-def leave_trl_alone(patches: Any) -> None:
-    """The class in question belongs to critics, which GTPO does not have."""
-    if any(found.version.startswith("1.16.") for found in importlib.metadata.distributions(name="trl")):
+def hide_trl(patches: Any) -> None:
+    """Skip the patch of TRL's value head, which only a critic needs. GTPO has no critic."""
+    if any(distribution.version.startswith("1.16.") for distribution in importlib.metadata.distributions(name="trl")):
         patches.is_trl_available = lambda: False
 
 
-WATCHED: dict[str, Callable[[Any], None]] = {ESTIMATORS: register, TRAINERS: register, VALUE_HEADS: leave_trl_alone}
-sys.meta_path.insert(0, _WhenLoaded())
-for name, act in WATCHED.items():
+ON_IMPORT: dict[str, Callable[[Any], None]] = {ESTIMATORS: register, TRAINERS: register, PATCHES: hide_trl}
+sys.meta_path.insert(0, _AfterImport())
+for name, call in ON_IMPORT.items():
     if name in sys.modules:
-        act(sys.modules[name])
+        call(sys.modules[name])

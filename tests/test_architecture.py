@@ -1,4 +1,4 @@
-"""Which folder may import which: an explicit graph without cycles, and heavy libraries only where they belong."""
+"""Imports between folders follow an explicit graph without cycles, and light folders import no heavy library."""
 
 import ast
 import sys
@@ -31,7 +31,7 @@ GRAPH = {
     "training": "core errors evaluation files models problems records rewards trl",
     "cli": "compare errors evaluation files health problems report runs text token_view training",
 }
-"""Each folder or module of gtpo, and those that it may import from, function-local imports included."""
+"""Each folder or module of gtpo, and those that it imports from, function-local imports included."""
 
 HEAVY = {"torch", "trl", "verl", "vllm", "matplotlib", "peft", "datasets", "transformers", "accelerate", "math_verify"}
 ALLOWED_HEAVY = {"core": {"torch"}, "verl": {"torch", "verl"}}
@@ -61,7 +61,7 @@ def test_the_graph_has_no_cycle_and_names_every_folder():
 
 
 @pytest.mark.parametrize("name", GRAPH)
-def test_a_folder_imports_what_the_graph_allows_and_no_more(name):
+def test_a_folder_imports_exactly_what_the_graph_lists(name):
     used = {
         module.split(".")[1] for path in FILES if part(path) == name for module in imported(path) if "gtpo." in module
     }
@@ -74,7 +74,7 @@ def test_light_folders_import_no_heavy_library(name):
     assert used & HEAVY <= ALLOWED_HEAVY.get(name, set())
 
 
-def test_the_plug_in_that_every_verl_process_loads_imports_only_the_standard_library():
+def test_the_verl_plug_in_imports_only_the_standard_library():
     names = imported(SOURCE.parent / "gtpo_verl_plugin.py")
     assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
 

@@ -1,1 +1,1 @@
-"""The lab runs: arms, settings, seeds, and the command that trains them."""
+"""Runs of the lab: arms, settings, and the command that trains them."""

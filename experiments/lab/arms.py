@@ -1,4 +1,4 @@
-"""The arms: what is compared, each by the options in which it differs from `gtpo train --method gtpo` or `grpo`."""
+"""The arms that are compared: a method, and the options in which it differs from that method's defaults."""
 
 import dataclasses
 import types
@@ -11,7 +11,7 @@ Options = Mapping[str, str | float | bool]
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """A method (`none`: nothing is trained) and the options in which it differs from that method's defaults."""
+    """A method (`none`: nothing is trained) and its options on top of the method's defaults."""
 
     title: str
     method: str
@@ -52,23 +52,30 @@ GROUPS: Mapping[str, tuple[str, ...]] = types.MappingProxyType(
         "main": ("base", "grpo", "gtpo", "grpo-entropy", "grpo-conflicts"),
         "baselines": ("grpo-kl", "sft"),
         "entropy": (
-            "gamma-0", "gamma-0.001", "centred", "threshold-0.7", "threshold-1.05", "threshold-2", "filter-off",
-            "filter-all", "filter-negative",
+            "gamma-0",
+            "gamma-0.001",
+            "centred",
+            "threshold-0.7",
+            "threshold-1.05",
+            "threshold-2",
+            "filter-off",
+            "filter-all",
+            "filter-negative",
         ),
         "conflicts": ("prefix", "suffix", "protect", "skip", "match-prefix"),
     }
-)  # fmt: skip
-"""Names for several arms at once, the order in which they are run."""
+)
+"""Names for several arms, in the order in which they are run."""
 
 
 def select_arms(names: str) -> list[str]:
-    """Arms from a list with commas of arms and groups; `all` is every group.
+    """Arms from a comma-separated list of arms and groups; `all` is every group.
 
     >>> select_arms("main,protect")
     ['base', 'grpo', 'gtpo', 'grpo-entropy', 'grpo-conflicts', 'protect']
     """
-    found: list[str] = []
+    arms: list[str] = []
     for name in names.split(","):
         require_choice("arms", name, (*GROUPS, *ARMS, "all"))
-        found += [arm for group in GROUPS.values() for arm in group] if name == "all" else GROUPS.get(name, (name,))
-    return list(dict.fromkeys(found))
+        arms += [arm for group in GROUPS.values() for arm in group] if name == "all" else GROUPS.get(name, (name,))
+    return list(dict.fromkeys(arms))

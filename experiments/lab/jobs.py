@@ -1,17 +1,16 @@
 """A job is one run of one arm in one setting with one seed. Its result is one small JSON file, written at the end.
 
-Under the folder that the runner is given:
+Under the output folder:
 
-    work/<job>/            the run's folder while it is at work; removed when the result is written
-    results/<job>.json     what is kept
-    logs/<job>.txt         what was said
+    work/<job>/            the folder of the run while it trains; removed when the result is written
+    results/<job>.json     the result
+    logs/<job>.txt         the output of the job
 """
 
 import contextlib
 import dataclasses
 import fcntl
 import json
-import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from experiments.lab.arms import ARMS, select_arms
 from experiments.lab.settings import SETTINGS
 from gtpo.errors import ConfigError, require_choice
+from gtpo.files import write_atomic
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -37,7 +37,7 @@ class Job:
 
     @classmethod
     def parse(cls, name: str) -> "Job":
-        """The job of a name.
+        """The job with this name.
 
         >>> Job.parse("comfortable_gamma-0_seed3")
         Job(setting='comfortable', arm='gamma-0', seed=3)
@@ -47,7 +47,7 @@ class Job:
 
 
 def make_jobs(setting: str, arms: str, seeds: str) -> list[Job]:
-    """All arms of the first seed, then of the second: what is there when time runs out is paired.
+    """All arms of the first seed, then of the second, so that finished jobs are paired whenever the runner stops.
 
     The untrained policy has no seed of its own and is measured once.
 
@@ -60,20 +60,20 @@ def make_jobs(setting: str, arms: str, seeds: str) -> list[Job]:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Seeds from ranges with commas.
+    """Seeds from comma-separated numbers and ranges.
 
     >>> parse_seeds("1-3,7")
     [1, 2, 3, 7]
     """
     try:
-        ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
+        ranges = [[int(end) for end in part.split("-")] for part in text.split(",")]
     except ValueError as error:
         raise ConfigError(f"seeds must be numbers and ranges such as 1-8,11; got {text!r}.") from error
-    return [seed for end in ends for seed in range(end[0], end[-1] + 1)]
+    return [seed for ends in ranges for seed in range(ends[0], ends[-1] + 1)]
 
 
-class Folder:
-    """Where the jobs of a sitting work and leave their results."""
+class JobFolder:
+    """The output folder: where jobs work and leave their results."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -89,7 +89,7 @@ class Folder:
 
     @contextlib.contextmanager
     def lock(self, job: Job) -> Generator[None]:
-        """Held while a job is at work: a killed runner's jobs may live on when the next runner starts."""
+        """Hold the lock of a job while it runs: jobs can outlive a killed runner."""
         path = self.path / "work" / f"{job.name}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w") as file:
@@ -101,8 +101,6 @@ class Folder:
 
 
 def write_result(path: Path, content: dict[str, Any]) -> None:
-    """The whole file or nothing, whenever the process is killed."""
+    """Write a result file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    partial.write_text(json.dumps(content, separators=(",", ":")) + "\n")
-    os.replace(partial, path)
+    write_atomic(path, json.dumps(content, separators=(",", ":")) + "\n")

@@ -1,6 +1,6 @@
-"""The settings: where the arms are compared. Options of `gtpo train` on top of the lab's recipe, for every arm alike.
+"""The settings in which arms are compared: options of `gtpo train` on top of the lab's recipe, the same for every arm.
 
-How the stress settings were found is in experiments/README.md: by looking at plain GRPO alone.
+experiments/README.md explains how the stress settings were chosen, from runs of plain GRPO alone.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from experiments.lab.arms import ARMS, Options
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Options of every arm; the temperature is also the one that the policy is measured at, on so many problems."""
+    """Options of every arm, and the temperature and the number of problems of the evaluation."""
 
     title: str
     options: Options
@@ -22,9 +22,9 @@ class Setting:
 
 
 ONE_PROMPT: Options = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
-"""As in the paper: a step is one prompt."""
+"""One prompt per step, as in the paper."""
 SFT_STEPS: Options = {"max_steps": 100, "save_steps": 50}
-"""SFT has nothing to do with reward, sampling or groups: the lab's own batch, in every setting."""
+"""SFT has no reward, sampling or groups, so it uses the lab's own batch in every setting."""
 
 SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
     {
@@ -71,10 +71,10 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
 
 
 def train_options(setting: str, arm: str) -> dict[str, str | float | bool]:
-    """What `gtpo train` is told, beside seed and folder: in fp32, wherever it runs."""
-    where, what = SETTINGS[setting], ARMS[arm]
-    if what.method == "sft":
-        shared = dict(where.sft_options or where.options)
+    """Options of `gtpo train` except seed and folder; fp32 on every device."""
+    chosen, method = SETTINGS[setting], ARMS[arm].method
+    if method == "sft":
+        shared = dict(chosen.sft_options or chosen.options)
     else:
-        shared = {**where.options, "temperature": where.temperature}
-    return {"method": what.method, "held_out_problems": 0, "bf16": False, **shared, **what.options}
+        shared = {**chosen.options, "temperature": chosen.temperature}
+    return {"method": method, "held_out_problems": 0, "bf16": False, **shared, **ARMS[arm].options}

@@ -1,1 +1,1 @@
-"""From the committed data to verdicts, tables and figures."""
+"""Verdicts, tables and figures from the committed data: `python -m experiments.present`."""

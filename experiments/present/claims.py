@@ -1,11 +1,12 @@
-"""The questions, fixed before the runs but for LATER: which arm against which, in what, and how an answer reads.
+"""The questions behind the paper's claims. Except for LATER, they were fixed before the runs.
 
-Every answer is a `Comparison` of `gtpo compare`: mean difference seed by seed, its 95 % interval, better, worse or not
-shown. Of a claim, better reads "holds" and worse "does not hold". Counts of runs are judged by Fisher's exact test.
+Every answer is a `Comparison` of `gtpo compare`: the mean difference over seeds, its 95 % interval, and better, worse
+or not shown. For a claim, better means that it holds and worse that it does not. Counts of runs are compared by
+Fisher's exact test.
 
-A run has collapsed if its policy's held-out accuracy is below half of the untrained one's, sampled in the same way.
-`gtpo health` has a verdict of its own, on the last step of training, shown beside it: where a step has one prompt, its
-window of five steps holds forty completions, and it errs more often.
+A run has collapsed if its held-out accuracy is below half of the untrained policy's, sampled in the same way. The
+tables also show the verdict of `gtpo health` on the last step of training. With one prompt per step its window of five
+steps holds only forty completions, so it is wrong more often.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ VERDICTS = {"better": "holds", "worse": "does not hold", "not shown": "not shown
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """Is `first` better than `second` in `quantity`? `claim` is the number of the paper's claim that it bears on."""
+    """Whether `first` is better than `second` in `quantity`; `claim` is the number of the claim in the paper."""
 
     claim: int
     first: str
@@ -38,7 +39,7 @@ class Question:
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
-    """A number of a run, whether more of it is good, and how it is written: percent, or nats."""
+    """A number of a run, whether more of it is better, and its unit: percent or nats."""
 
     title: str
     of: Callable[[Record], float | None]
@@ -51,7 +52,7 @@ def _after(name: str) -> Callable[[Record], float | None]:
 
 
 def peak_entropy(record: Record) -> float | None:
-    """The highest mean over five logged steps (a twentieth of them, if that is more): one step is no news."""
+    """The highest mean over five logged steps (a twentieth of them, if that is more): a single step does not count."""
     curve = trailing_mean(record.to_run().series("entropy").values)[4:]
     return max(curve) if curve else None
 
@@ -61,7 +62,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "greedy": Quantity("accuracy, greedy", _after("greedy")),
     "format": Quantity("format, held out", _after("format")),
     "greedy-format": Quantity("format, greedy", _after("greedy_format")),
-    "format-training": Quantity("format, mean over training", lambda one: area(one.to_run().series("format"))),
+    "format-training": Quantity("format, mean over training", lambda record: area(record.to_run().series("format"))),
     "entropy": Quantity("entropy after training", _after("entropy"), more_is_good=False, unit="nats"),
     "entropy-peak": Quantity("highest entropy in training", peak_entropy, more_is_good=False, unit="nats"),
     **{f"pass@{k}": Quantity(f"pass@{k}", _after(f"pass@{k}")) for k in (1, 8, 32)},
@@ -78,7 +79,7 @@ LATER: tuple[Question, ...] = (
     ),
     Question(5, "gtpo", "sft", "pass@1"),
 )
-"""Asked after other answers had been seen. So was everything about the arm `skip`."""
+"""Questions that were added after other answers had been seen, like everything about the arm `skip`."""
 QUESTIONS: tuple[Question, ...] = (
     Question(1, "gtpo", "grpo", "accuracy"),
     Question(1, "gtpo", "grpo-kl", "accuracy"),
@@ -98,13 +99,9 @@ QUESTIONS: tuple[Question, ...] = (
         for quantity in ("accuracy", "format", "entropy")
     ),
     *(Question(4, arm, "gtpo", quantity) for arm in ABLATIONS for quantity in ("accuracy", "format", "entropy")),
-    *(
-        Question(5, "gtpo", arm, quantity)
-        for arm in ("grpo", "sft")
-        for quantity in ("pass@8", "pass@32", "maj@32")
-    ),
+    *(Question(5, "gtpo", arm, quantity) for arm in ("grpo", "sft") for quantity in ("pass@8", "pass@32", "maj@32")),
     *LATER,
-)  # fmt: skip
+)
 
 Records = Mapping[Job, Record]
 
@@ -114,16 +111,16 @@ def of_arm(records: Records, setting: str, arm: str) -> list[Record]:
 
 
 def answer(question: Question, records: Records, setting: str) -> Comparison | None:
-    """The comparison that answers the question in a setting; None where the arms do not share two seeds there."""
+    """The comparison that answers the question in a setting; None if the arms share fewer than two seeds there."""
     sides = [of_arm(records, setting, arm) for arm in (question.first, question.second)]
-    shared = {one.job.seed for one in sides[0]} & {one.job.seed for one in sides[1]}
+    shared = {record.job.seed for record in sides[0]} & {record.job.seed for record in sides[1]}
     if len(shared) < 2:
         return None
-    sides = [[one for one in side if one.job.seed in shared] for side in sides]
+    sides = [[record for record in side if record.job.seed in shared] for side in sides]
     if question.quantity == HEALTH:
         first, second = ([record.to_run() for record in side] for side in sides)
-        found = compare_runs(first, second)[-1]
-        return dataclasses.replace(found, name=HEALTH)
+        comparison = compare_runs(first, second)[-1]
+        return dataclasses.replace(comparison, name=HEALTH)
     if question.quantity == COLLAPSED:
         return compare_collapses(*(collapses(side, records, setting) for side in sides))
     quantity = QUANTITIES[question.quantity]
@@ -134,13 +131,13 @@ def answer(question: Question, records: Records, setting: str) -> Comparison | N
 
 
 def collapses(runs: list[Record], records: Records, setting: str) -> list[bool] | None:
-    """Which of the runs have collapsed; None where the untrained policy was not measured in this setting."""
-    start = next((one.after["accuracy"] for one in of_arm(records, setting, "base")), None)
-    return None if start is None else [one.after["accuracy"] < start / 2 for one in runs]
+    """Whether each run has collapsed; None if the untrained policy was not measured in this setting."""
+    start = next((record.after["accuracy"] for record in of_arm(records, setting, "base")), None)
+    return None if start is None else [record.after["accuracy"] < start / 2 for record in runs]
 
 
 def compare_collapses(first: list[bool] | None, second: list[bool] | None) -> Comparison | None:
-    """By Fisher's test. None where a side is not known."""
+    """The shares of collapsed runs, compared by Fisher's test; None if one of them is not known."""
     if first is None or second is None:
         return None
     shares = sum(first) / len(first), sum(second) / len(second)
@@ -151,5 +148,5 @@ def compare_collapses(first: list[bool] | None, second: list[bool] | None) -> Co
 
 
 def by_seed(records: list[Record], quantity: Quantity) -> dict[int, float]:
-    found = {record.job.seed: quantity.of(record) for record in records}
-    return {seed: value for seed, value in found.items() if value is not None and np.isfinite(value)}
+    values = {record.job.seed: quantity.of(record) for record in records}
+    return {seed: value for seed, value in values.items() if value is not None and np.isfinite(value)}

@@ -1,11 +1,11 @@
-"""The table that comes first, in the README and in docs/results.md: a row a claim, a column wherever it was tested."""
+"""The summary table of the README and docs/results.md: one row per claim, one column per setting."""
 
 from collections.abc import Mapping, Sequence
 
 from experiments.lab.settings import SETTINGS
 from experiments.present.claims import COLLAPSED, QUESTIONS, VERDICTS, Records, answer, compare_collapses, of_arm
+from experiments.present.lab_tables import interval, number, unit_of
 from experiments.present.qwen_data import CONTESTS, Measured, comparisons, over_runs, over_tests, pairs, real_collapses
-from experiments.present.tables import interval, number, unit_of
 from experiments.present.whole_numbers import contests_by_answer
 from gtpo.compare import Comparison
 from gtpo.evaluation.tables import MISSING, markdown
@@ -17,28 +17,33 @@ CLAIMS: Mapping[int, str] = {
     3: "does not collapse where GRPO does",
     5: "better pass@8",
 }
-"""What is claimed of GTPO against GRPO; of each claim the primary question. Claim 4 is about GTPO's parts."""
-PRIMARY = {claim: next(one for one in QUESTIONS if one.claim == claim) for claim in CLAIMS}
+"""The claims about GTPO against GRPO. Claim 4 is about the parts of GTPO."""
+PRIMARY = {claim: next(question for question in QUESTIONS if question.claim == claim) for claim in CLAIMS}
 ON_GSM8K = {1: "gsm8k pass@1", 2: "gsm8k format_rate", 5: "gsm8k pass@8"}
-"""What answers a claim for the real model, on GSM8K's test problems."""
+"""The comparison that answers a claim for the real model, on GSM8K's test problems."""
 
 
 def headline(records: Records, runs: Sequence[Run], measured: Measured) -> dict[str, str]:
-    """The generated parts about everything, by their names."""
+    """The generated parts about the lab and the real model together, by name."""
     return {"headline": _table(records, runs, measured), "looks": _looks(records, runs, measured)}
 
 
 def _looks(records: Records, runs: Sequence[Run], measured: Measured) -> str:
-    """Comparisons that could have come out either way, each counted once."""
-    asked = {(setting, one.first, one.second, one.quantity): one for one in QUESTIONS for setting in SETTINGS}
+    """How many comparisons are shown, each counted once, and how many are significant."""
+    asked = {
+        (setting, question.first, question.second, question.quantity): question
+        for question in QUESTIONS
+        for setting in SETTINGS
+    }
     answers = [answer(question, records, key[0]) for key, question in asked.items()]
-    over_problems = [one for contest in CONTESTS for one in comparisons(measured, *contest) if one.low is not None]
-    over_problems += [one for found in pairs(measured).values() for one in found if one.low is not None]
-    over_problems += [one for *_, one in contests_by_answer(measured)]
+    over_problems = [comparison for contest in CONTESTS for comparison in comparisons(measured, *contest)]
+    over_problems += [comparison for of_seed in pairs(measured).values() for comparison in of_seed]
+    over_problems = [comparison for comparison in over_problems if comparison.low is not None]
+    over_problems += [comparison for *_, comparison in contests_by_answer(measured)]
     answers += over_problems
-    answers += [one for found in over_runs(runs).values() for one in found]
-    answers += [one for one, _ in over_tests(measured)]
-    verdicts = [one.verdict for one in answers if one is not None and one.low is not None]
+    answers += [comparison for against_arm in over_runs(runs).values() for comparison in against_arm]
+    answers += [comparison for comparison, _ in over_tests(measured)]
+    verdicts = [comparison.verdict for comparison in answers if comparison is not None and comparison.low is not None]
     num_called = sum(verdict != "not shown" for verdict in verdicts)
     return (
         f"{len(verdicts)} comparisons with an interval are shown, and {num_called} of them are called one way or the "
@@ -61,7 +66,7 @@ def _table(records: Records, runs: Sequence[Run], measured: Measured) -> str:
 
 
 def _lab_title(records: Records, setting: str) -> str:
-    seeds = [{one.job.seed for one in of_arm(records, setting, arm)} for arm in ("gtpo", "grpo")]
+    seeds = [{record.job.seed for record in of_arm(records, setting, arm)} for arm in ("gtpo", "grpo")]
     num_seeds = len(seeds[0] & seeds[1])
     return f"lab, {setting}: {num_seeds} seeds"
 
@@ -74,30 +79,32 @@ def _real_title(first: Sequence[Run], second: Sequence[Run]) -> str:
 
 def _lab_cell(records: Records, setting: str, claim: int) -> str:
     question = PRIMARY[claim]
-    found = answer(question, records, setting)
-    if found is not None and question.quantity == COLLAPSED:
-        return _count_cell(found)
-    return _cell(found, unit_of(question))
+    comparison = answer(question, records, setting)
+    if comparison is not None and question.quantity == COLLAPSED:
+        return _count_cell(comparison)
+    return _cell(comparison, unit_of(question))
 
 
-def _cell(found: Comparison | None, unit: str) -> str:
-    if found is None:
+def _cell(comparison: Comparison | None, unit: str) -> str:
+    if comparison is None:
         return MISSING
-    return f"{_sides(found, unit)}: **{VERDICTS[found.verdict]}** ({interval(found, unit)})"
+    return f"{_sides(comparison, unit)}: **{VERDICTS[comparison.verdict]}** ({interval(comparison, unit)})"
 
 
 def _real_cell(measured: Measured, claim: int) -> str:
     if PRIMARY[claim].quantity == COLLAPSED:
-        fallen = compare_collapses(*(real_collapses(measured, arm) for arm in ("gtpo", "grpo")))
-        return MISSING if fallen is None else _count_cell(fallen)
-    return _cell(next((one for one, _ in over_tests(measured) if one.name == ON_GSM8K[claim]), None), "%")
+        collapsed = compare_collapses(*(real_collapses(measured, arm) for arm in ("gtpo", "grpo")))
+        return MISSING if collapsed is None else _count_cell(collapsed)
+    return _cell(
+        next((comparison for comparison, _ in over_tests(measured) if comparison.name == ON_GSM8K[claim]), None), "%"
+    )
 
 
-def _sides(found: Comparison, unit: str) -> str:
-    return f"{number(found.first, unit)} against {number(found.second, unit)}"
+def _sides(comparison: Comparison, unit: str) -> str:
+    return f"{number(comparison.first, unit)} against {number(comparison.second, unit)}"
 
 
-def _count_cell(found: Comparison) -> str:
-    pairs = ((found.first, found.num_first), (found.second, found.num_second))
-    first, second = (f"{share * count:.0f} of {count}" for share, count in pairs)
-    return f"{first} collapse against {second}: **{VERDICTS[found.verdict]}**"
+def _count_cell(comparison: Comparison) -> str:
+    sides = ((comparison.first, comparison.num_first), (comparison.second, comparison.num_second))
+    first, second = (f"{share * count:.0f} of {count}" for share, count in sides)
+    return f"{first} collapse against {second}: **{VERDICTS[comparison.verdict]}**"

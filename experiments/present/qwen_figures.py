@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.lab.arms import ARMS
-from experiments.present.figures import COLORS, PANELS, figure_of, finish, mark_ln2
+from experiments.present.lab_figures import COLORS, PANELS, figure_of, finish, mark_ln2
 from experiments.present.qwen_data import Measured, arms_of, over_seeds, sets_of
 from gtpo.runs.measures import centred_mean
 from gtpo.runs.run import Run
@@ -15,14 +15,15 @@ TITLE = "Qwen2.5-Coder-1.5B-Instruct on GSM8K"
 
 
 def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
-    """Accuracy, format, entropy and length over steps: thin every run, thick their mean as far as all of them went."""
+    """Accuracy, format, entropy and length over steps: runs thin, their mean thick over the steps that all have."""
     arms = [arm for arm in ARMS if any(run.method == arm and run.series("accuracy").values for run in runs)]
     if not arms:
         return False
     figure, axes = figure_of(1, 4, (12.8, 3.3))
     for axis, (name, title, scale) in zip(axes[0], (*PANELS, ("length", "Length, tokens", 1)), strict=True):
         for arm in arms:
-            curves = [found for run in runs if run.method == arm and (found := run.series(name)).values]
+            series = [run.series(name) for run in runs if run.method == arm]
+            curves = [curve for curve in series if curve.values]
             if not curves:
                 continue
             rows = [scale * np.array(centred_mean(curve.values)) for curve in curves]
@@ -40,10 +41,10 @@ def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
 
 
 def draw_real_pass(measured: Measured, path: Path) -> bool:
-    """pass@k above, maj@k below, a column a problem set that several arms were asked; bands are over problems."""
+    """pass@k above, maj@k below, mean column per problem set with several arms; bands are intervals over problems."""
     arms = arms_of(measured)
-    asked = {name: {key[0] for key in measured if key[2] == name} for name in sets_of(measured)}
-    sets = [name for name, who in asked.items() if len(who) > 1 and not name.endswith("-greedy")]
+    arms_on = {name: {key[0] for key in measured if key[2] == name} for name in sets_of(measured)}
+    sets = [name for name, names in arms_on.items() if len(names) > 1 and not name.endswith("-greedy")]
     if not sets:
         return False
     figure, axes = figure_of(2, len(sets), (1.2 + 2.4 * len(sets), 5.2))
@@ -51,14 +52,14 @@ def draw_real_pass(measured: Measured, path: Path) -> bool:
         for row, kind in enumerate(("pass", "maj")):
             axis = axes[row][column]
             for arm in arms:
-                one = over_seeds(measured, arm, problems)
-                if one is None:
+                mean = over_seeds(measured, arm, problems)
+                if mean is None:
                     continue
-                ks = sorted(int(name.partition("@")[2]) for name in one.values if name.startswith(f"{kind}@"))
-                found = [one.estimates[f"{kind}@{k}"] for k in ks]
-                low, high = ([100 * getattr(each, end) for each in found] for end in ("low", "high"))
-                values = [100 * each.value for each in found]
-                axis.plot(ks, values, "o-", color=COLORS[arm], markersize=4, label=one.model)
+                ks = sorted(int(name.partition("@")[2]) for name in mean.values if name.startswith(f"{kind}@"))
+                estimates = [mean.estimates[f"{kind}@{k}"] for k in ks]
+                low, high = ([100 * getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
+                values = [100 * estimate.value for estimate in estimates]
+                axis.plot(ks, values, "o-", color=COLORS[arm], markersize=4, label=mean.model)
                 axis.fill_between(ks, low, high, color=COLORS[arm], alpha=0.12, linewidth=0)
                 axis.set_xscale("log", base=2)
                 axis.set_xticks(ks, [str(k) for k in ks])

@@ -1,1 +1,1 @@
-"""The runs of Qwen2.5-Coder-1.5B on one GPU."""
+"""Runs of a real model, Qwen2.5-Coder-1.5B-Instruct: specs, one arm, and the command that runs several."""

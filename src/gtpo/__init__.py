@@ -1,12 +1,13 @@
 """GTPO: Group-relative Trajectory-based Policy Optimization (arXiv:2508.03772).
 
-Importing this package loads nothing heavy. The names below load torch or TRL when they are first used.
+Importing this package loads nothing heavy. The names below load torch or TRL when they are first used, and raise
+MissingExtraError with the pip command if it is not installed.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gtpo.errors import ConfigError, DataError, GTPOError, MissingExtraError
+from gtpo.errors import ConfigError, DataError, GTPOError, MissingExtraError, naming_the_extra
 
 if TYPE_CHECKING:
     from gtpo.core.config import ShapingConfig
@@ -48,12 +49,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with naming_the_extra():
         return getattr(importlib.import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("gtpo"):
-            raise
-        raise MissingExtraError(f"gtpo.{name} needs {error.name}. Install it with: pip install 'gtpo[trl]'") from error
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,19 @@ GTPOError
 └── MissingExtraError (ImportError) an optional dependency is missing: install it
 """
 
+import contextlib
+import importlib.util
+from collections.abc import Generator
+
+EXTRAS = {
+    "trl": "accelerate datasets huggingface_hub jaxtyping peft pyarrow torch transformers trl",
+    "rewards": "latex2sympy2_extended math_verify sympy",
+    "verl": "omegaconf transfer_queue verl",
+    "vllm": "vllm",
+    "figures": "matplotlib",
+}
+"""Each extra of the package, and the modules that a base installation does not have without it."""
+
 
 class GTPOError(Exception):
     """Base of everything that gtpo raises on purpose."""
@@ -37,3 +50,29 @@ def require(is_right: bool, name: str, value: object, expected: str) -> None:
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ConfigError unless the setting `name` is one of `choices`."""
     require(value in choices, name, value, f"one of {', '.join(map(repr, choices))}")
+
+
+@contextlib.contextmanager
+def naming_the_extra() -> Generator[None]:
+    """Turn the ModuleNotFoundError of a package that an extra installs into MissingExtraError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if _extra_of(package) is None:
+            raise
+        raise MissingExtraError(_missing(package)) from error
+
+
+def require_package(package: str) -> None:
+    """Raise MissingExtraError unless the package is installed. For code that imports it in another process."""
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtraError(_missing(package))
+
+
+def _missing(package: str) -> str:
+    return f"This needs {package}, which is not installed. Install it with: pip install 'gtpo[{_extra_of(package)}]'"
+
+
+def _extra_of(package: str) -> str | None:
+    return next((extra for extra, packages in EXTRAS.items() if package in packages.split()), None)

@@ -41,7 +41,7 @@ def writing(path: Path, remedy: str = "Choose another place with --out.") -> Gen
 @contextlib.contextmanager
 def locked(path: Path, refusal: str) -> Generator[None]:
     """Hold the lock file while the block runs; if another process holds it, raise ConfigError(refusal)."""
-    lock = FileLock(path, blocking=False, fallback_to_soft=False)
+    lock = FileLock(path, blocking=False)
     try:
         lock.acquire()
     except Timeout as error:

@@ -1,4 +1,4 @@
-"""What we rely on in verl. When an upgrade breaks one of these, it breaks GTPO. Run by `make test-verl`."""
+"""What GTPO relies on in verl. An upgrade that breaks one of these breaks GTPO. Run by `make test-verl`."""
 
 import inspect
 import re
@@ -36,13 +36,13 @@ def test_only_these_methods_of_the_parent_are_overridden_and_none_is_copied():
         assert list(inspect.signature(ours).parameters) == list(inspect.signature(parents).parameters)
 
 
-def test_the_modes_name_is_compared_with_sync_and_is_a_key_of_the_configuration():
+def test_the_trainer_mode_is_compared_with_sync_and_is_a_key_of_the_configuration():
     source = inspect.getsource(trainer_base)
     assert len(re.findall(r'self\.trainer_mode [=!]= "sync"', source)) == 6
     assert "self.config.trainer.v1.get(self.trainer_mode" in source
 
 
-def test_a_step_makes_its_own_pass_with_entropies_before_it_asks_for_advantages():
+def test_a_step_computes_entropies_before_advantages():
     step = inspect.getsource(PPOTrainerSync._step_once)
     stages = [
         "_balance_batch(",
@@ -51,18 +51,18 @@ def test_a_step_makes_its_own_pass_with_entropies_before_it_asks_for_advantages(
         "_compute_advantage(",
         "_update_actor(",
     ]
-    places = [step.index(stage) for stage in stages]
-    assert places == sorted(places)
+    positions = [step.index(stage) for stage in stages]
+    assert positions == sorted(positions)
     old = inspect.getsource(PPOTrainerSync._compute_old_log_prob)
     assert '"calculate_entropy": True' in old
     assert 'data.select("old_log_probs", "entropy")' in old
     assert '"calculate_entropy": False' in inspect.getsource(PPOTrainerSync._compute_ref_log_prob)
 
 
-def test_verl_s_defaults_are_not_gtpo_s_so_the_command_must_say_them():
+def test_the_command_must_set_options_whose_defaults_in_verl_do_not_fit():
     for left_out in COMMAND:
-        said = [option for option in [*COMMAND, *SIZES] if option != left_out]
-        config = OmegaConf.to_container(composed(said), resolve=True)
+        given = [option for option in [*COMMAND, *SIZES] if option != left_out]
+        config = OmegaConf.to_container(composed(given), resolve=True)
         if "trainer_mode" in left_out:
             assert config["trainer"]["v1"]["trainer_mode"] == "sync"
         else:
@@ -80,7 +80,7 @@ def actor_config():
     )
 
 
-def test_on_policy_the_gradient_of_verl_s_loss_is_the_formula_s():
+def test_on_policy_the_gradient_of_the_loss_is_the_gradient_of_the_formula():
     """1/N Σ_i 1/|o_i| Σ_t Ã_it, for weights of either sign and zero; filtered rows stay in the mean."""
     torch.manual_seed(0)
     lengths = torch.tensor([5, 3, 1, 4])

@@ -1,4 +1,4 @@
-"""One local Ray and one TransferQueue for all tests that need them; nothing is written outside a temporary folder."""
+"""One local Ray and one TransferQueue for all tests, with all their files in a temporary folder."""
 
 import os
 import shutil
@@ -6,8 +6,12 @@ import tempfile
 
 import pytest
 
-collect_ignore_glob = ["stored.py", "cpu_backend.py", "full_run.py"]  # not for every run, or need verl to import
-os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home folder
+collect_ignore_glob = [
+    "stored.py",
+    "cpu_backend.py",
+    "full_run.py",
+]  # need verl to import; full_run.py has a target of its own
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # otherwise Ray writes a token into the home folder
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 

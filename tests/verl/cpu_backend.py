@@ -1,7 +1,7 @@
-"""For tests only: what stock verl lacks to run `main_ppo` on a machine without a GPU, through verl's own registries.
+"""For tests only: what verl lacks to run `main_ppo` without a GPU, added through verl's own registries.
 
-A platform "cpu" and a rollout "hf_cpu": transformers' generate in a Ray actor, with weights pushed after every update
-and every sample written to the file HF_CPU_SAMPLES. Loaded in every process by VERL_USE_EXTERNAL_MODULES.
+A platform "cpu" and a rollout "hf_cpu": transformers' `generate` in a Ray actor, which gets the weights after every
+update and writes every sample to the file HF_CPU_SAMPLES. VERL_USE_EXTERNAL_MODULES loads this in every process.
 """
 
 import json
@@ -44,7 +44,7 @@ _DEVICE = types.SimpleNamespace(
 
 @PlatformRegistry.register(platform="cpu")
 class CPUPlatform(PlatformBase):
-    """Says to verl that one CPU is a device; Ray is told of as many GPUs as there are workers."""
+    """Presents one CPU to verl as a device. Ray gets as many GPUs as there are workers."""
 
     device_name = vendor_name = "cpu"
     device_module = _DEVICE
@@ -99,7 +99,7 @@ class CPUPlatform(PlatformBase):
 
 
 class Server:
-    """Samples one completion at a time, with the log-probs it sampled them by."""
+    """Samples one completion at a time and returns the log-probs of its tokens."""
 
     def __init__(self, path, max_tokens):
         torch.set_num_threads(1)
@@ -144,7 +144,7 @@ class Server:
 
 
 class Replica(RolloutReplica):
-    """The one server that all workers share."""
+    """The server that all workers share."""
 
     async def launch_servers(self):
         try:
@@ -157,7 +157,7 @@ class Replica(RolloutReplica):
 
 
 class Adapter(BaseRollout):
-    """Pushes the actor's weights to the server."""
+    """Sends the actor's weights to the server."""
 
     async def resume(self, tags):
         return None

@@ -1,8 +1,8 @@
 """The unmodified `python -m verl.trainer.main_ppo` with GTPO, on a CPU, for a few steps: `make test-verl-full`.
 
-Everything is verl's but the device and the sampler (cpu_backend.py): Hydra, Ray, TransferQueue, agent loop, reward
-loop, FSDP2 workers over gloo, weight sync, checkpoints, logger. What the actor was given in the first step is worked
-out again here from the samples, the initial weights and the oracle.
+Everything except the device and the sampler (cpu_backend.py) is verl's own: Hydra, Ray, TransferQueue, agent loop,
+reward loop, FSDP2 workers over gloo, weight sync, checkpoints, logger. The tests compute the advantages of the first
+step again from the samples, the initial weights and the oracle.
 """
 
 import json
@@ -86,7 +86,7 @@ def folder(tmp_path, tiny_model):
 
 
 def main_ppo(folder, model, num_workers, steps, *more):
-    """Train, and give back what verl logged, step by step."""
+    """Train. Returns what verl logged, by step."""
     ray_folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")
     log = folder / "metrics.jsonl"
     log.unlink(missing_ok=True)
@@ -107,7 +107,7 @@ def main_ppo(folder, model, num_workers, steps, *more):
     ]
     files = {"VERL_FILE_LOGGER_PATH": str(log), "HF_CPU_SAMPLES": str(folder / "samples.jsonl")}
     environment = {**os.environ, **ENVIRONMENT, **files, "PYTHONPATH": str(TESTS)}
-    del environment["CUDA_VISIBLE_DEVICES"]  # Ray takes its word for how many devices there are
+    del environment["CUDA_VISIBLE_DEVICES"]  # Ray takes the number of devices from it
     try:
         done = subprocess.run(
             [sys.executable, "-m", "verl.trainer.main_ppo", *command],
@@ -140,7 +140,7 @@ def first_step(folder, model):
     return batch
 
 
-def assert_first_step_is_the_papers(folder, model, logged):
+def assert_first_step_matches_the_oracle(folder, model, logged):
     batch = first_step(folder, model)
     entropy = sum(map(paper.mean_entropy, batch)) / len(batch)
     assert logged["gtpo/entropy_mean"] == pytest.approx(entropy, abs=1e-4)
@@ -157,10 +157,10 @@ def assert_first_step_is_the_papers(folder, model, logged):
     assert amplified > 0
 
 
-def test_one_worker_two_steps_a_checkpoint_and_a_third_step_after_resuming(folder, tiny_model):
+def test_one_worker_trains_two_steps_and_resumes_for_a_third(folder, tiny_model):
     logged = main_ppo(folder, tiny_model, 1, 2, "trainer.save_freq=2", "+algorithm.gtpo.initial_entropy_prompts=8")
     assert sorted(logged) == [1, 2]
-    assert_first_step_is_the_papers(folder, tiny_model, logged[1])
+    assert_first_step_matches_the_oracle(folder, tiny_model, logged[1])
     for step in (1, 2):
         assert logged[step]["gtpo/entropy_mean"] == pytest.approx(logged[step]["actor/entropy"], abs=1e-6)
         assert logged[step]["training/rollout_probs_diff_max"] < 1e-4  # the sampler has the actor's weights
@@ -174,17 +174,17 @@ def test_one_worker_two_steps_a_checkpoint_and_a_third_step_after_resuming(folde
     assert resumed[3]["gtpo/entropy_mean"] != resumed[3]["gtpo/initial_entropy"]
 
 
-def test_two_workers(folder, tiny_model):
+def test_two_workers_train_two_steps(folder, tiny_model):
     logged = main_ppo(folder, tiny_model, 2, 2, "trainer.save_freq=-1", "trainer.resume_mode=disable")
     assert sorted(logged) == [1, 2]
-    assert_first_step_is_the_papers(folder, tiny_model, logged[1])
+    assert_first_step_matches_the_oracle(folder, tiny_model, logged[1])
     for step in (1, 2):
         assert logged[step]["gtpo/entropy_mean"] == pytest.approx(logged[step]["actor/entropy"], abs=1e-6)
         assert logged[step]["training/rollout_probs_diff_max"] < 1e-4
 
 
-def test_a_refusal_reaches_the_user(folder, tiny_model):
+def test_the_user_sees_why_an_option_is_refused(folder, tiny_model):
     with pytest.raises(
-        AssertionError, match=r"GTPO does not take actor_rollout_ref\.actor\.loss_agg_mode='token-mean'"
+        AssertionError, match=r"GTPO does not support actor_rollout_ref\.actor\.loss_agg_mode='token-mean'"
     ):
         main_ppo(folder, tiny_model, 1, 1, "actor_rollout_ref.actor.loss_agg_mode=token-mean")

@@ -1,7 +1,7 @@
 """Rollouts as verl's agent loop stores them, and the trainer with stand-ins for its GPU workers.
 
-Everything between the rollouts and the update is verl's own and runs: TransferQueue, padding, balancing, the shift of
-the entropies from positions to tokens, rollout correction, writing back.
+Everything between the rollouts and the update is verl's own code: TransferQueue, padding, balancing, the shift of the
+entropies from positions to tokens, rollout correction, writing back.
 """
 
 import os
@@ -35,7 +35,7 @@ SIZES = [
 
 
 def composed(options):
-    """verl's configuration with these options, as `main_ppo` reads them."""
+    """verl's configuration with these options, composed as `main_ppo` does."""
     folder = os.path.join(os.path.dirname(verl.__file__), "trainer", "config")
     with initialize_config_dir(folder, version_base=None):
         return compose("ppo_trainer", overrides=options)
@@ -89,7 +89,7 @@ class Rollout:
 
 
 class StandInWorkers:
-    """The actor's worker group: gives one number per position of prompt and response, as an engine does."""
+    """The actor's worker group. It returns one number per position of prompt and response, as an engine does."""
 
     def __init__(self, rollouts):
         self.entropies = {rollout.key: rollout.entropies for rollout in rollouts}
@@ -102,7 +102,7 @@ class StandInWorkers:
         rows = []
         for key, ids, response in zip(batch.keys, data["input_ids"].unbind(), data["responses"].unbind(), strict=True):
             entropy = torch.full((len(ids),), 50.0)  # must not be read
-            start = len(ids) - len(response) - 1  # position t says what comes at t + 1
+            start = len(ids) - len(response) - 1  # position t predicts token t + 1
             entropy[start : start + len(response)] = torch.tensor(self.entropies.get(key, [40.0] * len(response)))
             rows.append({"entropy": entropy, "log_probs": torch.full((len(ids),), -1.0)})
         tq.kv_batch_put(batch.keys, batch.partition_id, list_of_dict_to_tensordict(rows))
@@ -125,7 +125,7 @@ def make_trainer(rollouts=(), *overrides):
 
 
 def store(rollouts):
-    """Put the rows into TransferQueue and name them in a shuffled order."""
+    """Put the rows into TransferQueue in shuffled order."""
     partition = f"train{uuid.uuid4().hex}"
     rows = random.Random(0).sample(list(rollouts), len(rollouts))
     sizes = [rollout.prompt_length + len(rollout.tokens) for rollout in rows]
@@ -138,7 +138,7 @@ def store(rollouts):
 
 
 def advantage_stage(trainer, batch):
-    """verl's stages 3, 4 and 7 of a step. Gives back the batch, its metrics and the stored advantages by key."""
+    """Stages 3, 4 and 7 of verl's step. Returns the batch, its metrics and the stored advantages by key."""
     metrics = {}
     batch = trainer._balance_batch(batch, metrics=metrics)
     batch = trainer._compute_old_log_prob(batch, metrics=metrics)
@@ -148,7 +148,7 @@ def advantage_stage(trainer, batch):
 
 
 def as_completions(rollouts):
-    """The same for the oracle, with advantages in plain Python; an unscored row (NaN) is not valid."""
+    """The same rollouts for the oracle, with advantages in plain Python; a row without a score (NaN) is not valid."""
     groups = {}
     for rollout in rollouts:
         if rollout.reward == rollout.reward:
@@ -168,7 +168,7 @@ def as_completions(rollouts):
 
 
 def random_rollouts(seed, group_sizes=(4, 4, 3, 1)):
-    """Groups that share beginnings and endings; the third has lost a rollout, the last all but one."""
+    """Groups that share beginnings and endings; the third lacks one rollout, the last all but one."""
     pick = random.Random(seed)
     rollouts = []
     for size in group_sizes:

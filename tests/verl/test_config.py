@@ -1,15 +1,15 @@
-"""Knobs are read by their names, and what GTPO cannot honour is refused with a way out. Needs no verl."""
+"""Settings are read by name, and options of verl that GTPO cannot honour are refused. Needs no verl."""
 
 import math
 
 import pytest
 
-from gtpo import ConfigError, GTPOConfig, ShapingConfig
+from gtpo import ConfigError, ShapingConfig
 from gtpo.verl.config import DEFAULTS, read_settings
 
 
 def options(**changes):
-    """What matters of verl's configuration, as the documented command sets it; dotted names with __ for the dot."""
+    """The relevant part of verl's configuration, as the documented command sets it; __ stands for a dot."""
     config = {
         "algorithm": {"adv_estimator": "gtpo", "norm_adv_by_std_in_grpo": False, "use_kl_in_reward": False},
         "actor_rollout_ref": {
@@ -25,26 +25,29 @@ def options(**changes):
     }
     for name, value in changes.items():
         *path, last = name.split("__")
-        place = config
+        section = config
         for key in path:
-            place = place.setdefault(key, {})
-        place[last] = value
+            section = section.setdefault(key, {})
+        section[last] = value
     return config
 
 
-def test_without_knobs_the_defaults_are_the_papers():
+def test_the_defaults_are_those_of_the_paper():
     settings = read_settings(options())
     assert settings.shaping == ShapingConfig()
     assert (settings.initial_entropy, settings.initial_entropy_prompts) == (None, 32)
 
 
-def test_every_knob_of_the_trl_host_is_a_knob_here_with_the_same_default():
-    theirs = GTPOConfig("unused")
-    assert {name: getattr(theirs, name) for name in DEFAULTS} == DEFAULTS
+def test_settings_have_the_names_and_the_defaults_of_the_trl_host():
+    pytest.importorskip("trl", reason="compared with GTPOConfig by `make test`")
+    from gtpo import GTPOConfig
+
+    trl_config = GTPOConfig("unused")
+    assert {name: getattr(trl_config, name) for name in DEFAULTS} == DEFAULTS
 
 
-def test_every_knob_arrives():
-    knobs = {
+def test_every_setting_is_read():
+    given = {
         "conflict_edges": "suffix",
         "conflict_match": "prefix",
         "conflict_positive_weight": 1,
@@ -56,8 +59,8 @@ def test_every_knob_arrives():
         "initial_entropy": 0.3,
         "initial_entropy_prompts": 8,
     }
-    assert knobs.keys() == DEFAULTS.keys()
-    settings = read_settings(options(algorithm__gtpo=knobs))
+    assert given.keys() == DEFAULTS.keys()
+    settings = read_settings(options(algorithm__gtpo=given))
     assert settings.shaping == ShapingConfig("suffix", "prefix", 1.0, 0.5, "negative", 0.7, 0.0, True)
     assert (settings.initial_entropy, settings.initial_entropy_prompts) == (0.3, 8)
 
@@ -69,7 +72,7 @@ def test_every_knob_arrives():
         ("entropy_penalty", -0.1),
         ("entropy_penalty", True),
         ("entropy_threshold", None),
-        ("entropy_filter", False),  # YAML's reading of a bare `off`
+        ("entropy_filter", False),  # YAML parses a bare `off` as false
         ("entropy_filter", "some"),
         ("entropy_penalty_center", 1),
         ("conflict_negative_weight", 2.0),
@@ -79,13 +82,13 @@ def test_every_knob_arrives():
         ("initial_entropy_prompts", 1.5),
     ],
 )
-def test_a_bad_value_is_refused_by_name(name, value, unchecked_types):
+def test_a_bad_value_is_refused_with_its_name(name, value, unchecked_types):
     with pytest.raises(ConfigError, match=name):
         read_settings(options(algorithm__gtpo={name: value}))
 
 
-def test_an_unknown_knob_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"no knob 'gamma'.*conflict_edges, .*initial_entropy_prompts"):
+def test_an_unknown_setting_is_refused_with_the_known_ones():
+    with pytest.raises(ConfigError, match=r"no setting 'gamma'.*conflict_edges, .*initial_entropy_prompts"):
         read_settings(options(algorithm__gtpo={"gamma": 0.1}))
 
 
@@ -106,13 +109,13 @@ def test_an_unknown_knob_is_refused_with_the_known_ones():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_does_not_fit_is_refused_with_reason_and_remedy(change, named):
+def test_an_option_that_does_not_fit_is_refused_with_a_remedy(change, named):
     with pytest.raises(ConfigError) as caught:
         read_settings(options(**change))
     assert named in str(caught.value)
     assert "Remedy: " in str(caught.value)
 
 
-def test_the_decoupled_rollout_correction_is_taken():
+def test_the_decoupled_rollout_correction_is_accepted():
     corrected = options(algorithm__rollout_correction={"bypass_mode": False, "rollout_is": "token"})
     assert read_settings(corrected) == read_settings(options())

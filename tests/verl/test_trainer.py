@@ -1,4 +1,4 @@
-"""On real Ray and real TransferQueue, what verl's actor is given is what the paper says."""
+"""With real Ray and real TransferQueue, verl's actor gets the advantages of the paper."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from tests.verl.stored import (
     store,
 )
 
-KNOBS = {  # under algorithm.gtpo, and by the oracle's names
+VARIANTS = {  # settings under algorithm.gtpo, and the same for the oracle
     "the paper's": ({}, {}),
     "filtered": ({"entropy_filter": "all", "entropy_threshold": 0.75}, {"filter_mode": "all", "threshold": 0.75}),
     "protect": (
@@ -36,8 +36,8 @@ KNOBS = {  # under algorithm.gtpo, and by the oracle's names
 }
 
 
-def options(knobs):
-    return [f"+algorithm.gtpo.{name}={value}" for name, value in knobs.items()]
+def options(settings):
+    return [f"+algorithm.gtpo.{name}={value}" for name, value in settings.items()]
 
 
 def mean_entropy(rollouts):
@@ -56,10 +56,10 @@ def assert_equal(stored, wanted):
         assert stored[key] == pytest.approx(row, abs=1e-5), key
 
 
-@pytest.mark.parametrize("knobs", KNOBS)
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_actor_gets_the_oracles_advantages(knobs, seed, transfer_queue):
-    ours, oracles = KNOBS[knobs]
+def test_the_actor_gets_the_advantages_of_the_oracle(variant, seed, transfer_queue):
+    ours, oracles = VARIANTS[variant]
     rollouts = random_rollouts(seed)
     batch, _, stored = advantage_stage(make_trainer(rollouts, *options(ours)), store(rollouts))
     wanted = expected(rollouts, **oracles)
@@ -83,7 +83,7 @@ def test_these_rollouts_have_every_kind_of_weight(transfer_queue):
     assert 0 < logged["gtpo/frac_kept"] < 1
 
 
-def test_metrics_and_initial_entropy_are_those_of_the_rows_that_are_no_padding(transfer_queue):
+def test_padding_rows_count_neither_in_the_metrics_nor_in_the_initial_entropy(transfer_queue):
     rollouts = random_rollouts(2)
     trainer = make_trainer(rollouts)
     _, logged, _ = advantage_stage(trainer, store(rollouts))
@@ -97,7 +97,7 @@ def test_metrics_and_initial_entropy_are_those_of_the_rows_that_are_no_padding(t
     assert trainer.initial_entropy.num_completions == 12
 
 
-def test_the_initial_entropy_is_a_running_mean_and_then_stays(transfer_queue):
+def test_the_initial_entropy_is_a_running_mean_that_freezes(transfer_queue):
     batches = [random_rollouts(seed) for seed in (3, 4, 5)]
     trainer = make_trainer([r for batch in batches for r in batch], "+algorithm.gtpo.initial_entropy_prompts=6")
     seen = [advantage_stage(trainer, store(batch))[1]["gtpo/initial_entropy"] for batch in batches]
@@ -105,7 +105,7 @@ def test_the_initial_entropy_is_a_running_mean_and_then_stays(transfer_queue):
     assert seen == pytest.approx([mean_entropy(batches[0]), both, both], abs=1e-5)
 
 
-def test_a_row_that_could_not_be_scored_does_not_move_and_counts_nowhere(transfer_queue):
+def test_a_row_without_a_score_gets_no_advantage_and_counts_nowhere(transfer_queue):
     rollouts = random_rollouts(6)
     rollouts[1].reward = math.nan
     trainer = make_trainer(rollouts)
@@ -115,7 +115,7 @@ def test_a_row_that_could_not_be_scored_does_not_move_and_counts_nowhere(transfe
     assert logged["gtpo/initial_entropy"] == pytest.approx(mean_entropy(rollouts), abs=1e-5)
 
 
-def test_an_empty_completion_stays_where_it_is(transfer_queue):
+def test_an_empty_completion_gets_no_advantages(transfer_queue):
     rollouts = random_rollouts(9)
     rollouts[2].tokens, rollouts[2].entropies = [], []
     _, logged, stored = advantage_stage(make_trainer(rollouts), store(rollouts))
@@ -125,13 +125,13 @@ def test_an_empty_completion_stays_where_it_is(transfer_queue):
     assert logged["gtpo/initial_entropy"] == pytest.approx(mean_entropy(rollouts), abs=1e-5)
 
 
-def test_rows_of_one_length_are_read_too(transfer_queue):
+def test_rows_of_equal_length_are_read_too(transfer_queue):
     rollouts = [Rollout("a", i, [5, 6, 7 + i], [0.5, 0.1, 0.3], float(i % 2)) for i in range(4)]
     rollouts += [Rollout("b", i, [5, 6, 7 + i], [0.5, 0.1, 0.3], 1.0) for i in range(4)]
     assert_equal(advantage_stage(make_trainer(rollouts), store(rollouts))[2], expected(rollouts))
 
 
-def test_tokens_that_verl_rejects_get_no_weight_and_no_part_in_the_entropy(transfer_queue):
+def test_tokens_that_verl_rejects_get_no_weight_and_do_not_count_in_the_entropy(transfer_queue):
     rejecting = [
         "algorithm.rollout_correction.rollout_rs=token_k1",
         "algorithm.rollout_correction.rollout_rs_threshold=2.0",
@@ -151,7 +151,7 @@ def test_tokens_that_verl_rejects_get_no_weight_and_no_part_in_the_entropy(trans
         assert stored[rollout.key][0] == 0
 
 
-def test_verl_s_importance_weights_are_stored_beside_the_same_advantages(transfer_queue):
+def test_importance_weights_of_verl_are_stored_with_unchanged_advantages(transfer_queue):
     rollouts = random_rollouts(10)
     for rollout in rollouts:
         rollout.rollout_log_probs = [-1.2] * len(rollout.tokens)
@@ -174,7 +174,7 @@ def test_several_turns_are_refused(change, transfer_queue):
         advantage_stage(make_trainer(rollouts), store(rollouts))
 
 
-def test_without_entropies_there_is_an_error_and_no_guess(transfer_queue):
+def test_missing_entropies_are_an_error(transfer_queue):
     rollouts = random_rollouts(8)
     trainer = make_trainer(rollouts)
     batch = trainer._balance_batch(store(rollouts), metrics={})
@@ -189,26 +189,26 @@ def test_without_entropies_there_is_an_error_and_no_guess(transfer_queue):
     "option",
     ["algorithm.adv_estimator=grpo", "+algorithm.gtpo.gamma=0.1", "algorithm.rollout_correction.bypass_mode=True"],
 )
-def test_what_the_command_line_may_not_say_stops_the_trainer_before_it_begins(option):
+def test_an_option_that_does_not_fit_stops_the_trainer_before_it_starts(option):
     with pytest.raises(ConfigError, match=option.lstrip("+").split("=")[0].rsplit(".", 1)[1]):
         make_trainer((), option)
 
 
-def test_the_parent_takes_itself_for_the_mode_it_compares_with():
+def test_the_parent_runs_in_the_mode_that_it_compares_with():
     trainer = make_trainer()
     assert trainer.trainer_mode == trainer.config.trainer.v1.trainer_mode == "sync"
     assert type(trainer.replay_buffer) is ReplayBuffer
 
 
-def with_checkpoints(folder, *overrides):
+def trainer_with_checkpoints(folder, *overrides):
     trainer = make_trainer((), f"trainer.default_local_dir={folder}", *overrides)
     trainer.train_dataloader = SimpleNamespace(state_dict=dict, load_state_dict=lambda state: None)
     return trainer
 
 
 @pytest.mark.parametrize("how", ["auto", "resume_path"])
-def test_a_resumed_run_has_the_initial_entropy_of_the_run_it_goes_on_with(how, tmp_path):
-    first = with_checkpoints(tmp_path)
+def test_a_resumed_run_has_the_initial_entropy_of_its_checkpoint(how, tmp_path):
+    first = trainer_with_checkpoints(tmp_path)
     first.initial_entropy.add(torch.tensor([6.0, 12.0, 4.0]))
     first.global_steps = 3
     first._save_checkpoint()
@@ -216,7 +216,7 @@ def test_a_resumed_run_has_the_initial_entropy_of_the_run_it_goes_on_with(how, t
     assert json.loads((tmp_path / "global_step_3" / "gtpo.json").read_text())["num_prompts"] == 4.0
 
     path = [f"trainer.resume_from_path={tmp_path}/global_step_3"] if how == "resume_path" else []
-    second = with_checkpoints(tmp_path, f"trainer.resume_mode={how}", *path)
+    second = trainer_with_checkpoints(tmp_path, f"trainer.resume_mode={how}", *path)
     second._load_checkpoint()
     assert second.global_steps == 3
     assert second.actor_rollout_wg.loaded == [str(tmp_path / "global_step_3" / "actor")]
@@ -224,21 +224,21 @@ def test_a_resumed_run_has_the_initial_entropy_of_the_run_it_goes_on_with(how, t
     assert second.initial_entropy.value == 0.5
 
 
-def test_a_checkpoint_of_another_method_is_refused_where_its_entropy_would_be_needed(tmp_path):
-    first = with_checkpoints(tmp_path)
+def test_a_checkpoint_without_the_initial_entropy_is_refused_if_the_filter_needs_it(tmp_path):
+    first = trainer_with_checkpoints(tmp_path)
     first.global_steps = 3
     first._save_checkpoint()
     (tmp_path / "global_step_3" / "gtpo.json").unlink()
     with pytest.raises(ConfigError, match=r"algorithm\.gtpo\.initial_entropy"):
-        with_checkpoints(tmp_path)._load_checkpoint()
-    for knob in ("initial_entropy=0.4", "entropy_filter=off"):
-        resumed = with_checkpoints(tmp_path, f"+algorithm.gtpo.{knob}")
+        trainer_with_checkpoints(tmp_path)._load_checkpoint()
+    for setting in ("initial_entropy=0.4", "entropy_filter=off"):
+        resumed = trainer_with_checkpoints(tmp_path, f"+algorithm.gtpo.{setting}")
         resumed._load_checkpoint()
         assert resumed.global_steps == 3
 
 
-def test_a_fresh_run_measures(tmp_path):
-    trainer = with_checkpoints(tmp_path)
+def test_a_fresh_run_measures_the_initial_entropy(tmp_path):
+    trainer = trainer_with_checkpoints(tmp_path)
     trainer._load_checkpoint()
     assert trainer.global_steps == 0
     assert trainer.initial_entropy.value is None

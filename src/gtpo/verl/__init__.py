@@ -1,1 +1,1 @@
-"""GTPO on verl: an advantage estimator and a trainer mode that `src/gtpo_verl_plugin.py` makes known to verl."""
+"""GTPO on verl: an advantage estimator and a trainer mode, which `src/gtpo_verl_plugin.py` registers with verl."""

@@ -1,12 +1,12 @@
-"""`algorithm.gtpo.*`: the method's knobs in verl's configuration, and refusals.
+"""`algorithm.gtpo.*`: the settings of the method in verl's configuration, and what GTPO needs of verl's own options.
 
-Whatever verl offers and GTPO cannot honour is refused here, with the reason and the way out; nothing is ignored. The
-configuration arrives as plain dictionaries: this file needs no verl.
+An option of verl that GTPO cannot honour is refused with a reason and a remedy; no option is ignored. The
+configuration arrives as plain dictionaries, so this file does not import verl.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gtpo.core.config import ShapingConfig
@@ -17,7 +17,7 @@ Nested = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the user set under `algorithm.gtpo`, by the names of GTPOConfig."""
+    """What the user set under `algorithm.gtpo`, with the names of GTPOConfig."""
 
     shaping: ShapingConfig
     initial_entropy: float | None
@@ -31,25 +31,116 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Requirement:
+    """What GTPO needs of one option of verl, and why."""
+
+    option: str
+    is_met: Callable[[Any], bool]
+    reason: str
+    remedy: str
+
+
+def _is_off(value: object) -> bool:
+    return not value
+
+
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+REQUIREMENTS = (
+    Requirement(
+        "algorithm.adv_estimator",
+        lambda value: value == "gtpo",
+        "trainer.v1.trainer_mode=gtpo_sync passes tokens and entropies to GTPO's estimator, and no other estimator "
+        "uses them",
+        "algorithm.adv_estimator=gtpo, or trainer.v1.trainer_mode=sync for another method",
+    ),
+    Requirement(
+        "algorithm.rollout_correction.bypass_mode",
+        _is_off,
+        "verl then skips the pass over old log-probs, which computes the entropies for the filter and the penalty",
+        "algorithm.rollout_correction.bypass_mode=False; the decoupled corrections (rollout_is, rollout_rs) work",
+    ),
+    Requirement(
+        f"{_ROLLOUT}.multi_turn.enable",
+        _is_off,
+        "a session of several turns can give several rows, and conflicts between them are not defined yet",
+        f"{_ROLLOUT}.multi_turn.enable=False",
+    ),
+    Requirement(
+        "algorithm.use_kl_in_reward",
+        _is_off,
+        "it subtracts a different amount from every reward. No group is tied then, and the sign of an advantage, "
+        "which decides conflicts, may be noise of the KL estimate",
+        f"algorithm.use_kl_in_reward=False; {_ACTOR}.use_kl_loss=True leaves the advantages unchanged",
+    ),
+    Requirement(
+        "algorithm.norm_adv_by_std_in_grpo",
+        _is_off,
+        "GTPO's advantage is the reward minus the mean of its group, not divided by a standard deviation",
+        "algorithm.norm_adv_by_std_in_grpo=False (verl's default is True)",
+    ),
+    Requirement(
+        f"{_ACTOR}.loss_agg_mode",
+        lambda value: value == "seq-mean-token-mean",
+        "GTPO's loss is the mean over the tokens of a completion, then over completions, and verl's default differs",
+        f"{_ACTOR}.loss_agg_mode=seq-mean-token-mean",
+    ),
+    Requirement(
+        f"{_ACTOR}.policy_loss.loss_mode",
+        lambda value: value in (None, "vanilla"),
+        "it weights tokens by its own use of the advantage or by the sequence, and GTPO is not tested with it",
+        f"{_ACTOR}.policy_loss.loss_mode=vanilla",
+    ),
+    Requirement(
+        f"{_ACTOR}.entropy_coeff",
+        _is_off,
+        "a bonus that raises entropy works against GTPO's filter and penalty, which bound it from above",
+        f"{_ACTOR}.entropy_coeff=0, or a lower algorithm.gtpo.entropy_penalty",
+    ),
+    Requirement(
+        f"{_ROLLOUT}.n",
+        lambda value: (value or 1) >= 2,
+        "advantages are relative to the other completions of the same prompt, and there are none",
+        f"{_ROLLOUT}.n=8 or more (verl's default is 1)",
+    ),
+    Requirement(
+        "critic.enable",
+        _is_off,
+        "GTPO has no critic, and nothing would use its values",
+        "critic.enable=False",
+    ),
+    Requirement(
+        "distillation.enabled",
+        _is_off,
+        "the teacher's loss replaces the policy's loss or is added to it, and GTPO is not tested with it",
+        "distillation.enabled=False",
+    ),
+)
+
+
 def read_settings(config: Nested) -> Settings:
-    """The knobs, checked, after refusing what the rest of verl's configuration must not hold."""
-    _refuse_what_does_not_fit(config)
+    """The settings under `algorithm.gtpo`, checked. Raises ConfigError if an option of verl does not fit GTPO."""
+    for requirement in REQUIREMENTS:
+        value = _option(config, requirement.option)
+        if not requirement.is_met(value):
+            raise ConfigError(
+                f"GTPO does not support {requirement.option}={value!r}: {requirement.reason}. "
+                f"Remedy: {requirement.remedy}."
+            )
     given = dict(_option(config, "algorithm.gtpo") or {})
     for name, value in given.items():
         if name not in DEFAULTS:
-            raise ConfigError(f"algorithm.gtpo has no knob {name!r}. Its knobs are: {', '.join(sorted(DEFAULTS))}.")
+            raise ConfigError(f"algorithm.gtpo has no setting {name!r}. It has: {', '.join(sorted(DEFAULTS))}.")
         _check_type(name, value)
     initial_entropy = given.pop("initial_entropy", None)
     num_prompts = given.pop("initial_entropy_prompts", DEFAULTS["initial_entropy_prompts"])
     require(num_prompts >= 1, "algorithm.gtpo.initial_entropy_prompts", num_prompts, "at least 1")
-    require(
-        initial_entropy is None or 0 <= initial_entropy < math.inf,
-        "algorithm.gtpo.initial_entropy", initial_entropy, "null or a finite number ≥ 0",
-    )  # fmt: skip
-    knobs: dict[str, Any] = {
+    is_possible = initial_entropy is None or 0 <= initial_entropy < math.inf
+    require(is_possible, "algorithm.gtpo.initial_entropy", initial_entropy, "null or a finite number ≥ 0")
+    shaping: dict[str, Any] = {
         name: float(value) if isinstance(DEFAULTS[name], float) else value for name, value in given.items()
     }
-    return Settings(ShapingConfig(**knobs), initial_entropy, num_prompts)
+    return Settings(ShapingConfig(**shaping), initial_entropy, num_prompts)
 
 
 def _check_type(name: str, value: object) -> None:
@@ -57,7 +148,7 @@ def _check_type(name: str, value: object) -> None:
     kinds: dict[type, tuple[tuple[type, ...], str]] = {
         bool: ((bool,), "true or false"),
         str: ((str,), "a word"),
-        int: ((int,), "a whole number"),
+        int: ((int,), "an integer"),
         float: ((int, float), "a number"),
         type(None): ((int, float, type(None)), "null or a number"),
     }
@@ -68,74 +159,7 @@ def _check_type(name: str, value: object) -> None:
 
 def _option(config: Nested, path: str) -> Any:
     """The value at a dotted path; None where the path ends early."""
-    found: Any = config
+    value: Any = config
     for key in path.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
-
-
-def _refuse_what_does_not_fit(config: Nested) -> None:
-    def refuse(path: str, is_fine: bool, reason: str, remedy: str) -> None:
-        if not is_fine:
-            raise ConfigError(f"GTPO does not take {path}={_option(config, path)!r}: {reason}. Remedy: {remedy}.")
-
-    def is_off(path: str) -> bool:
-        return not _option(config, path)
-
-    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    refuse(
-        "algorithm.adv_estimator", _option(config, "algorithm.adv_estimator") == "gtpo",
-        "trainer.v1.trainer_mode=gtpo_sync brings tokens and entropies to GTPO's estimator, and another one would "
-        "leave them unused", "algorithm.adv_estimator=gtpo, or trainer.v1.trainer_mode=sync for another method",
-    )  # fmt: skip
-    refuse(
-        "algorithm.rollout_correction.bypass_mode", is_off("algorithm.rollout_correction.bypass_mode"),
-        "verl then skips the pass over old log-probs, and with it the entropies that filter and penalty rest on",
-        "algorithm.rollout_correction.bypass_mode=False; the decoupled corrections (rollout_is, rollout_rs) work",
-    )  # fmt: skip
-    refuse(
-        f"{rollout}.multi_turn.enable", is_off(f"{rollout}.multi_turn.enable"),
-        "a session of several turns may give several rows, and there is no rule yet for what conflicts between them",
-        f"{rollout}.multi_turn.enable=False",
-    )  # fmt: skip
-    refuse(
-        "algorithm.use_kl_in_reward", is_off("algorithm.use_kl_in_reward"),
-        "it takes another amount from every reward, so that no group is tied and the sign of an advantage, which "
-        "decides conflicts, may be noise of the KL estimate",
-        f"algorithm.use_kl_in_reward=False; {actor}.use_kl_loss=True leaves the advantages alone",
-    )  # fmt: skip
-    refuse(
-        "algorithm.norm_adv_by_std_in_grpo", is_off("algorithm.norm_adv_by_std_in_grpo"),
-        "GTPO's advantage is the reward minus its group's mean; it is not divided by a standard deviation",
-        "algorithm.norm_adv_by_std_in_grpo=False (verl's default is True)",
-    )  # fmt: skip
-    refuse(
-        f"{actor}.loss_agg_mode", _option(config, f"{actor}.loss_agg_mode") == "seq-mean-token-mean",
-        "the formula takes the mean over a completion's tokens, then over completions; verl's default is another "
-        "mean, so one that was forgotten cannot be told from one that was chosen",
-        f"{actor}.loss_agg_mode=seq-mean-token-mean",
-    )  # fmt: skip
-    refuse(
-        f"{actor}.policy_loss.loss_mode", _option(config, f"{actor}.policy_loss.loss_mode") in (None, "vanilla"),
-        "it weighs a token by its own reading of the advantage or by the whole sequence, and no test shows that this "
-        "still is GTPO", f"{actor}.policy_loss.loss_mode=vanilla",
-    )  # fmt: skip
-    refuse(
-        f"{actor}.entropy_coeff", is_off(f"{actor}.entropy_coeff"),
-        "a bonus that raises entropy works against GTPO's filter and penalty, which bound it from above",
-        f"{actor}.entropy_coeff=0, or a lower algorithm.gtpo.entropy_penalty",
-    )  # fmt: skip
-    refuse(
-        f"{rollout}.n", (_option(config, f"{rollout}.n") or 1) >= 2,
-        "advantages are relative to the other completions of the same prompt, and there are none",
-        f"{rollout}.n=8 or more (verl's default is 1)",
-    )  # fmt: skip
-    refuse(
-        "critic.enable", is_off("critic.enable"),
-        "GTPO has no critic, and nothing would read its values", "critic.enable=False",
-    )  # fmt: skip
-    refuse(
-        "distillation.enabled", is_off("distillation.enabled"),
-        "the teacher's loss takes the place of the policy's or is added to it, and no test shows that this still is "
-        "GTPO", "distillation.enabled=False",
-    )  # fmt: skip
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value

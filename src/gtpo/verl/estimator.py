@@ -1,7 +1,7 @@
-"""`algorithm.adv_estimator=gtpo`: where verl asks for advantages.
+"""`algorithm.adv_estimator=gtpo`: the function that verl calls for advantages.
 
-verl hands an estimator rewards, mask and uids, but neither tokens nor entropies. The trainer that has them says for
-the length of one call how to shape; without it there is nothing that could be computed.
+verl passes rewards, mask and uids to an estimator, but neither tokens nor entropies. GTPO's trainer, which has them,
+sets `SHAPE` for the duration of that call.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ SHAPE: ContextVar[Shape | None] = ContextVar("gtpo_shape", default=None)
 def gtpo_advantages(
     token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, **_: Any
 ) -> tuple[Tensor, Tensor]:
-    """Ã (B, T), twice: verl wants returns beside advantages, and nothing reads them without a critic."""
+    """Ã (B, T) as advantages and as returns, which nothing uses without a critic."""
     shape = SHAPE.get()
     if shape is None:
         raise ConfigError(
             "algorithm.adv_estimator=gtpo needs the completions and their entropies, which only GTPO's trainer reads. "
             "Remedy: trainer.v1.trainer_mode=gtpo_sync, with trainer.use_v1=True; verl's other trainer modes and its "
-            "older trainer (use_v1=False) do not carry them."
+            "older trainer (use_v1=False) do not pass them on."
         )
     advantages = shape(token_level_rewards.sum(-1), response_mask, index)
     return advantages, advantages

@@ -1,9 +1,9 @@
 """`trainer.v1.trainer_mode=gtpo_sync`: verl's synchronous trainer with one advantage per token.
 
-verl rolls out, scores, balances, makes its pass over old log-probs and updates. When it comes to advantages, this
-class reads the completions and the entropies of that pass from TransferQueue and shapes; KL, rollout correction and
-writing back are the parent's. The step runs in one process on the whole batch, so groups are never split; their rows
-come in any order, and the uid says which belong together.
+verl samples, scores, balances, computes old log-probs and updates. To compute advantages, this class reads the
+completions and the entropies of the old-log-prob pass from TransferQueue and shapes. The parent does KL, rollout
+correction and writing back. The step runs in one process on the complete batch, so groups are never split. Their rows
+come in any order and are matched by uid.
 """
 
 import dataclasses
@@ -41,12 +41,12 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
 
     def __init__(self, config: Any) -> None:
         if not version("verl").startswith("0.9."):
-            raise ConfigError(f"GTPO's trainer is for verl 0.9, this is {version('verl')}: pip install 'verl==0.9.1'.")
+            raise ConfigError(f"GTPO's trainer needs verl 0.9, got {version('verl')}: pip install 'verl==0.9.1'.")
         self.settings = read_settings(OmegaConf.to_container(config, resolve=True))
         self.initial_entropy = InitialEntropy(
             num_prompts_needed=self.settings.initial_entropy_prompts, given=self.settings.initial_entropy
         )
-        config.trainer.v1.trainer_mode = "sync"  # the parent compares its mode with this name, and reads options by it
+        config.trainer.v1.trainer_mode = "sync"  # the parent compares its mode with this name
         super().__init__(config)
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -57,16 +57,16 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
             SHAPE.reset(token)
 
     def _shape(self, batch: Any, logged: dict[str, Any], rewards: Tensor, loss_mask: Tensor, uid: Any) -> Tensor:
-        """Ã for the rows of `batch`; `loss_mask` is the response mask after verl's rejection of rows and tokens."""
+        """Ã for the rows of `batch`; `loss_mask` is the response mask after verl has rejected rows and tokens."""
         completions = _read_completions(batch)
         is_scored = ~rewards.isnan()
         trained = loss_mask.bool() & completions.mask
         group_ids = torch.as_tensor(np.unique(np.asarray(uid, dtype=str), return_inverse=True)[1])
-        valid = is_scored & trained.any(1)  # verl's padding rows have a uid of their own and nothing to train
+        valid = is_scored & trained.any(1)  # padding rows of verl have no tokens to train
         if not self.initial_entropy.is_frozen:
             entropy = completion_entropy(completions.token_entropy, trained)
             self.initial_entropy.add(entropy_totals(entropy, valid, group_ids).sum(0))
-        initial_entropy = self.initial_entropy.value or 0.0  # None: nothing was counted, so nothing can be filtered
+        initial_entropy = self.initial_entropy.value or 0.0  # None: no completion was counted, so none is filtered
         advantages = group_relative(rewards, is_scored, group_ids)
         shaped = shape_advantages(
             completions.ids,
@@ -85,7 +85,7 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
         return shaped.advantages
 
     def _save_checkpoint(self) -> None:
-        """The parent's; the measured entropy goes first, since the parent ends by calling the checkpoint complete."""
+        """Save the measured entropy, then the checkpoint: the parent marks it complete at the end."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / STATE_FILE).write_text(json.dumps(dataclasses.asdict(self.initial_entropy)))
@@ -103,7 +103,7 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
         elif self.settings.shaping.entropy_filter == "auto":
             raise ConfigError(
                 "entropy_filter='auto' needs the entropy of the initial policy, and the checkpoint does not have it: "
-                f"there is no {saved}. Its policy is no longer the initial one, so it is not measured now. Set "
+                f"{saved} does not exist. It cannot be measured now, because the policy has been trained. Set "
                 "algorithm.gtpo.initial_entropy, or set algorithm.gtpo.entropy_filter to 'all', 'negative' or 'off'."
             )
 
@@ -116,28 +116,24 @@ class _Completions:
 
 
 def _read_completions(batch: Any) -> _Completions:
-    """Tokens, and the entropies of verl's own pass, padded on the right."""
+    """Tokens, and the entropies of verl's old-log-prob pass, padded on the right."""
     fields = ["responses", "response_mask", "entropy"]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
     if "entropy" not in data.keys():  # noqa: SIM118 (a TensorDict)
         raise DataError(
-            "verl's pass over old log-probs left no entropies in TransferQueue, and GTPO has none of its own. Is "
+            "verl's pass over old log-probs left no entropies in TransferQueue, and GTPO does not compute them. Is "
             "algorithm.rollout_correction.bypass_mode set, or _compute_old_log_prob overridden?"
         )
     lengths = data["responses"].offsets().diff()
     written = data["response_mask"].to_padded_tensor(0).bool()
     mask = torch.arange(written.shape[1]) < lengths.unsqueeze(1)
     is_broken = written.any(1) & (mask & ~written).any(1)
-    several_rows = [key for key in batch.keys if not key.endswith("_0")]
-    if several_rows or bool(is_broken.any()):
+    continued = [key for key in batch.keys if not key.endswith("_0")]
+    if continued or bool(is_broken.any()):
+        reason = f"row {continued[0]} continues a session" if continued else "some tokens are not the policy's"
         raise DataError(
-            "These rollouts have several turns: "
-            + (
-                f"row {several_rows[0]} continues a session"
-                if several_rows
-                else "tokens that the policy did not write"
-            )
-            + ". GTPO has no rule for them on verl yet. Use single_turn_agent as the agent loop."
+            f"These rollouts have several turns: {reason}. GTPO on verl does not support that yet. Use "
+            "single_turn_agent as the agent loop."
         )
     return _Completions(
         ids=data["responses"].to_padded_tensor(0), mask=mask, token_entropy=data["entropy"].to_padded_tensor(0).float()
@@ -145,7 +141,7 @@ def _read_completions(batch: Any) -> _Completions:
 
 
 def group_relative(rewards: Tensor, is_scored: Tensor, group_ids: Tensor) -> Tensor:
-    """A_i = R_i − mean of the group's R over its scored rows, and 0 on the others."""
+    """A_i = R_i − mean R over the scored rows of the group; 0 for rows that were not scored."""
     scored = torch.where(is_scored, rewards, torch.zeros_like(rewards)).float()
     mean = group_sum(scored, group_ids) / group_sum(is_scored.float(), group_ids).clamp(min=1)
     return torch.where(is_scored, scored - mean, torch.zeros_like(scored))

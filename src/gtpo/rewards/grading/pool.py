@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from gtpo.errors import GradingError, require
+from gtpo.errors import GradingError, require, require_package
 
 Pair = tuple[str, str]
 Verdict = Literal["right", "wrong", "timeout", "crash"]
@@ -38,6 +38,7 @@ class GradingPool:
     def __init__(self, *, num_workers: int = 2, timeout: float = 5.0) -> None:
         require(num_workers >= 1, "num_workers", num_workers, "at least 1")
         require(timeout > 0, "timeout", timeout, "a positive number of seconds")
+        require_package("math_verify")
         self.num_workers = num_workers
         self.timeout = timeout
         self.is_closed = False

@@ -1,16 +1,16 @@
-"""A job may be killed anywhere: what is done stays done, what is not goes on, and a result is whole or absent."""
+"""A job can be killed at any point: results stay, training resumes, and a result file is complete or absent."""
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from experiments.lab import job as job_module
-from experiments.lab.job import run_job, train_arguments
-from experiments.lab.jobs import Folder, Job, make_jobs, parse_seeds, write_result
+from experiments.lab import run_job as job_module
+from experiments.lab.jobs import Job, JobFolder, make_jobs, parse_seeds, write_result
 from experiments.lab.run import Runner
-from experiments.present.figures import ROOT
+from experiments.lab.run_job import run_job, train_arguments
 from gtpo.errors import ConfigError
 from gtpo.training.session import StopAtStep
 
@@ -22,24 +22,25 @@ def small_evaluation(monkeypatch):
     monkeypatch.setattr(job_module, "MAX_NEW_TOKENS", 8)
 
 
-def test_jobs_go_seed_by_seed_so_that_what_is_there_is_paired():
+def test_jobs_are_ordered_by_seed():
     names = [job.name for job in make_jobs("smoke", "grpo,gtpo", "1-2,5")]
     assert names == [f"smoke_{arm}_seed{seed}" for seed in (1, 2, 5) for arm in ("grpo", "gtpo")]
     assert [Job.parse(name).name for name in names] == names
     assert [job.arm for job in make_jobs("smoke", "main", "3-9")].count("base") == 1
 
 
-def test_nonsense_is_refused():
+def test_wrong_seeds_and_arms_are_refused():
     with pytest.raises(ConfigError, match="1-8,11"):
         parse_seeds("one")
     with pytest.raises(ConfigError, match="arm"):
         Job("smoke", "grpoo", 1)
 
 
-def test_a_job_killed_in_training_goes_on_from_its_checkpoint_and_ends_the_same(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_a_job_killed_in_training_resumes_and_ends_the_same(tmp_path, monkeypatch):
     job = Job("smoke", "gtpo", 3)
-    whole, broken = Folder(tmp_path / "whole"), Folder(tmp_path / "broken")
-    assert run_job(job, whole) == 0
+    unbroken, broken = JobFolder(tmp_path / "unbroken"), JobFolder(tmp_path / "broken")
+    assert run_job(job, unbroken) == 0
 
     def killed(self, args, state, control, **_):
         if state.global_step == 2:
@@ -52,26 +53,26 @@ def test_a_job_killed_in_training_goes_on_from_its_checkpoint_and_ends_the_same(
     assert (broken.work(job) / "checkpoint-1" / "complete").is_file()
     assert not broken.is_done(job)
     assert run_job(job, broken) == 0
-    first, second = (json.loads(folder.result(job).read_text()) for folder in (whole, broken))
+    first, second = (json.loads(folder.result(job).read_text()) for folder in (unbroken, broken))
     assert first["curve"] == second["curve"]
     assert first["after"] == second["after"]
     assert not broken.work(job).exists()
 
 
-def test_a_run_with_a_checkpoint_is_resumed_and_one_without_is_begun_again(tmp_path):
+def test_a_run_with_a_complete_checkpoint_is_resumed_and_another_is_started_again(tmp_path):
     job, work = Job("smoke", "grpo", 1), tmp_path / "work"
     (work / "checkpoint-1").mkdir(parents=True)
     (work / "config.yaml").write_text("method: grpo\n")
     assert "--resume" not in train_arguments(job, work)
-    assert not work.exists()  # half a checkpoint is of no use
+    assert not work.exists()  # an incomplete checkpoint is of no use
     (work / "checkpoint-1").mkdir(parents=True)
     (work / "config.yaml").write_text("method: grpo\n")
     (work / "checkpoint-1" / "complete").write_text("")
     assert train_arguments(job, work) == ["train", "--resume", str(work)]
 
 
-def test_the_result_tells_what_was_run_and_what_came_out(tmp_path):
-    job, folder = Job("smoke", "base", 1), Folder(tmp_path)
+def test_the_result_contains_the_job_its_evaluation_and_the_versions(tmp_path):
+    job, folder = Job("smoke", "base", 1), JobFolder(tmp_path)
     assert run_job(job, folder) == 0
     result = json.loads(folder.result(job).read_text())
     assert (result["setting"], result["arm"], result["seed"], result["steps"]) == ("smoke", "base", 1, 0)
@@ -80,8 +81,8 @@ def test_the_result_tells_what_was_run_and_what_came_out(tmp_path):
     assert {"torch", "trl", "python"} <= set(result["versions"])
 
 
-def test_the_runner_skips_what_is_done_and_goes_on_after_a_failure(tmp_path, monkeypatch):
-    folder = Folder(tmp_path)
+def test_the_runner_skips_finished_jobs_and_continues_after_a_failure(tmp_path, monkeypatch):
+    folder = JobFolder(tmp_path)
     done, failing, fine = make_jobs("smoke", "grpo", "1-3")
     write_result(folder.result(done), {})
     script = tmp_path / "fake.py"
@@ -104,8 +105,8 @@ def test_the_runner_skips_what_is_done_and_goes_on_after_a_failure(tmp_path, mon
     assert not list(folder.path.rglob("*.partial"))
 
 
-def test_when_the_time_is_up_running_jobs_are_asked_to_stop(tmp_path, monkeypatch):
-    folder = Folder(tmp_path)
+def test_when_the_time_is_over_running_jobs_are_terminated(tmp_path, monkeypatch):
+    folder = JobFolder(tmp_path)
 
     def start(self, job):
         return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -116,11 +117,11 @@ def test_when_the_time_is_up_running_jobs_are_asked_to_stop(tmp_path, monkeypatc
     assert len(runner.failed) == 1  # the second was never started
 
 
-def test_a_job_waits_for_one_of_its_name_that_is_still_at_work_and_then_has_nothing_to_do(tmp_path):
-    job, folder = Job("smoke", "grpo", 1), Folder(tmp_path)
-    command = [sys.executable, "-m", "experiments.lab.job", job.name, "--out", str(tmp_path)]
+def test_a_job_waits_for_a_running_one_of_the_same_name_and_then_does_nothing(tmp_path):
+    job, folder = Job("smoke", "grpo", 1), JobFolder(tmp_path)
+    command = [sys.executable, "-m", "experiments.lab.run_job", job.name, "--out", str(tmp_path)]
     with folder.lock(job):
-        second = subprocess.Popen(command, cwd=ROOT)
+        second = subprocess.Popen(command, cwd=Path(__file__).parents[3])
         with pytest.raises(subprocess.TimeoutExpired):
             second.wait(timeout=2)
         write_result(folder.result(job), {"of": "the first"})

@@ -1,4 +1,4 @@
-"""Numbers in the documents come from the data, by the arithmetic that `gtpo compare` promises."""
+"""The numbers in the documents come from the data, with the statistics of `gtpo compare`."""
 
 import math
 import statistics
@@ -8,20 +8,18 @@ import pytest
 
 from experiments.lab.collect import ABOUT, AFTER, Record, read_data, write_data
 from experiments.lab.jobs import Job
+from experiments.present.__main__ import ROOT, main, tables
 from experiments.present.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, peak_entropy
-from experiments.present.figures import (
-    ROOT,
+from experiments.present.headline import headline
+from experiments.present.lab_figures import (
     draw_curves,
     draw_effects,
     draw_mean,
     draw_pass,
     figure_of,
-    main,
     student_half_width,
-    tables,
 )
-from experiments.present.headline import headline
-from experiments.present.tables import insert, lab_tables
+from experiments.present.lab_tables import insert, lab_tables
 from gtpo.errors import DataError
 
 
@@ -38,7 +36,7 @@ def record(arm, seed, accuracy, entropy=0.3, setting="comfortable", num_steps=40
 
 
 def by_job(*records):
-    return {one.job: one for one in records}
+    return {record.job: record for record in records}
 
 
 GTPO, GRPO = [0.80, 0.90, 0.85, 0.95], [0.78, 0.86, 0.84, 0.92]
@@ -49,24 +47,24 @@ def records():
     return by_job(
         *(record("gtpo", seed, value, 0.1) for seed, value in enumerate(GTPO)),
         *(record("grpo", seed, value) for seed, value in enumerate(GRPO)),
-        record("grpo", 9, 0.10),  # a seed that the other arm lacks
+        record("grpo", 9, 0.10),  # a seed that the other arm does not have
     )
 
 
-def test_a_difference_is_taken_seed_by_seed(records):
-    found = answer(Question(1, "gtpo", "grpo", "accuracy"), records, "comfortable")
+def test_a_difference_is_paired_by_seed(records):
+    comparison = answer(Question(1, "gtpo", "grpo", "accuracy"), records, "comfortable")
     pairs = [0.02, 0.04, 0.01, 0.03]
-    assert found.difference == pytest.approx(0.025)
-    assert found.is_paired
-    assert (found.num_first, found.num_second) == (4, 4)
+    assert comparison.difference == pytest.approx(0.025)
+    assert comparison.is_paired
+    assert (comparison.num_first, comparison.num_second) == (4, 4)
     error = statistics.stdev(pairs) / 2
     # Student's interval with 3 degrees of freedom is 0.025 ± 3.182 standard errors; the bootstrap comes close to it
-    assert found.low == pytest.approx(0.025 - 3.182 * error, abs=0.25 * 3.182 * error)
-    assert found.high == pytest.approx(0.025 + 3.182 * error, abs=0.25 * 3.182 * error)
-    assert found.verdict == "better"
+    assert comparison.low == pytest.approx(0.025 - 3.182 * error, abs=0.25 * 3.182 * error)
+    assert comparison.high == pytest.approx(0.025 + 3.182 * error, abs=0.25 * 3.182 * error)
+    assert comparison.verdict == "better"
 
 
-def test_what_was_not_measured_from_the_start_is_compared_where_both_arms_have_it(records, tmp_path):
+def test_a_quantity_that_some_runs_lack_is_compared_over_the_others(records, tmp_path):
     for one in records.values():
         if one.job.seed > 1:
             del one.after["greedy_format"]
@@ -74,13 +72,13 @@ def test_what_was_not_measured_from_the_start_is_compared_where_both_arms_have_i
     again = read_data(tmp_path)
     assert {job: dict(one.after) for job, one in again.items()} == {job: one.after for job, one in records.items()}
     question = Question(2, "gtpo", "grpo", "greedy-format")
-    found = answer(question, again, "comfortable")
-    assert (found.num_first, found.difference) == (2, pytest.approx(0.03))
+    comparison = answer(question, again, "comfortable")
+    assert (comparison.num_first, comparison.difference) == (2, pytest.approx(0.03))
     del records[Job("comfortable", "grpo", 1)].after["greedy_format"]
     assert answer(question, records, "comfortable") is None
 
 
-def test_lower_entropy_is_no_loss_and_a_missing_arm_no_answer(records):
+def test_lower_entropy_is_not_worse_and_a_missing_arm_gives_no_answer(records):
     question = Question(3, "gtpo", "grpo", "entropy-peak")
     assert answer(question, records, "comfortable").difference == pytest.approx(-0.2)
     assert answer(Question(1, "gtpo", "sft", "accuracy"), records, "comfortable") is None
@@ -90,12 +88,12 @@ def test_lower_entropy_is_no_loss_and_a_missing_arm_no_answer(records):
 def test_a_run_has_collapsed_below_half_of_the_untrained_accuracy():
     runs = [*(record("grpo", seed, 0.19) for seed in range(4)), *(record("gtpo", seed, 0.21) for seed in range(4))]
     question = Question(3, "gtpo", "grpo", COLLAPSED)
-    assert answer(question, by_job(*runs), "comfortable") is None  # nobody knows where it began
-    found = answer(question, by_job(*runs, record("base", 1, 0.4, num_steps=0)), "comfortable")
-    assert (found.first, found.second, found.verdict) == (0.0, 1.0, "better")
+    assert answer(question, by_job(*runs), "comfortable") is None  # the untrained accuracy is not known
+    comparison = answer(question, by_job(*runs, record("base", 1, 0.4, num_steps=0)), "comfortable")
+    assert (comparison.first, comparison.second, comparison.verdict) == (0.0, 1.0, "better")
     fewer = answer(question, by_job(*runs[1:-1], record("base", 1, 0.4, num_steps=0)), "comfortable")
     assert fewer.verdict == "not shown"  # 2 of 2 against 0 of 2
-    assert (fewer.num_first, fewer.num_second) == (2, 2)  # seeds that both have
+    assert (fewer.num_first, fewer.num_second) == (2, 2)  # seeds that both arms have
 
 
 def test_health_judges_the_last_step_of_training():
@@ -104,17 +102,17 @@ def test_health_judges_the_last_step_of_training():
         return Record(one.job, one.about, one.after, {**one.curve, "accuracy": [0.8] * 20 + [0.1] * 20})
 
     records = by_job(*(fallen("grpo", seed) for seed in range(4)), *(record("gtpo", seed, 0.8) for seed in range(4)))
-    found = answer(Question(3, "gtpo", "grpo", HEALTH), records, "comfortable")
-    assert (found.first, found.second, found.verdict) == (0.0, 1.0, "better")
+    comparison = answer(Question(3, "gtpo", "grpo", HEALTH), records, "comfortable")
+    assert (comparison.first, comparison.second, comparison.verdict) == (0.0, 1.0, "better")
 
 
-def test_the_peak_of_entropy_is_no_single_step():
+def test_the_peak_of_the_entropy_is_not_a_single_step():
     one = record("grpo", 1, 0.5)
     spiked = Record(one.job, one.about, one.after, {**one.curve, "entropy": [0.2] * 20 + [1.2] + [0.2] * 19})
     assert peak_entropy(spiked) == pytest.approx(0.4)  # 1.2 and four times 0.2
 
 
-def test_data_comes_back_as_it_was_written(records, tmp_path):
+def test_data_is_read_as_it_was_written(records, tmp_path):
     write_data(records.values(), tmp_path)
     again = read_data(tmp_path)
     assert again == dict(sorted(records.items()))
@@ -123,50 +121,51 @@ def test_data_comes_back_as_it_was_written(records, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_the_band_is_students_interval():
+def test_the_band_is_the_interval_of_student():
     rows = np.array([[0.8], [0.9], [0.85], [0.95]])
     expected = 3.182 * statistics.stdev([0.8, 0.9, 0.85, 0.95]) / math.sqrt(4)
     assert student_half_width(rows)[0] == pytest.approx(expected, rel=1e-3)
 
 
-def test_tables_state_every_answer_and_how_many_there_are(records):
+def test_tables_contain_every_answer_and_their_number(records):
     parts = lab_tables(records)
     row = next(line for line in parts["lab-claim-1"].splitlines() if line.startswith("| GTPO | GRPO | accuracy, held"))
     assert "| 87.5 | 85.0 | +2.5 |" in row
     assert "**holds**" in row
     assert parts["lab-claim-5"].count("| GTPO | GRPO |") == 3
     rows = [line for claim in range(1, 6) for line in parts[f"lab-claim-{claim}"].splitlines() if "**" in line]
-    asked = {tuple(line.split(" | ")[:3]) for line in rows if "| – |" not in line}  # some stand under two claims
+    asked = {tuple(line.split(" | ")[:3]) for line in rows if "| – |" not in line}  # some answer two claims
     assert headline(records, [], {})["looks"].startswith(f"{len(asked)} comparisons")
 
 
-def test_an_arm_that_shares_one_seed_is_not_compared(records):
+def test_an_arm_that_shares_a_single_seed_is_not_compared(records):
     one = by_job(record("skip", 0, 0.5))
     assert "λ⁺ = 0" not in lab_tables({**records, **one})["lab-claim-4"]
     assert "λ⁺ = 0" in lab_tables({**records, **one, **by_job(record("skip", 1, 0.5))})["lab-claim-4"]
 
 
-def test_a_worse_arm_is_said_to_be_worse(records):
+def test_a_claim_does_not_hold_if_the_arm_is_worse(records):
     swapped = by_job(*(record(
         {"gtpo": "grpo", "grpo": "gtpo"}[one.job.arm], one.job.seed, one.after["accuracy"]) for one in records.values()
     ))  # fmt: skip
     assert "**does not hold**" in lab_tables(swapped)["lab-claim-1"]
 
 
-def test_without_data_the_documents_say_so():
+def test_without_data_the_tables_state_it():
     assert lab_tables({})["lab-claim-1"] == "Not run yet."
 
 
-def test_a_part_without_a_place_is_an_error():
-    with pytest.raises(DataError, match="no place for lab-runs"):
+def test_a_part_without_markers_is_an_error():
+    with pytest.raises(DataError, match="no markers for lab-runs"):
         insert("nothing here", {"lab-runs": "x"})
 
 
 @pytest.mark.filterwarnings("error")
-def test_figures_and_tables_are_drawn_by_one_command(records, tmp_path):
+def test_one_command_draws_figures_and_tables_and_repeats_them_exactly(records, tmp_path):
     write_data(records.values(), tmp_path / "data")
     document = tmp_path / "results.md"
-    document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in tables()))
+    names = tables(tmp_path / "data")
+    document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in names))
     readme = tmp_path / "README.md"
     readme.write_text("before <!-- headline --><!-- /headline --> after")
     arguments = ["--data", str(tmp_path / "data"), "--figures", str(tmp_path / "f"), "--document", str(document)]
@@ -187,12 +186,12 @@ def test_figures_and_tables_are_drawn_by_one_command(records, tmp_path):
 
 
 @pytest.mark.parametrize("draw", [draw_curves, draw_pass, draw_effects])
-def test_nothing_is_drawn_from_nothing(draw, tmp_path):
+def test_without_data_nothing_is_drawn(draw, tmp_path):
     assert not draw({}, "comfortable", tmp_path / "figure")
     assert not list(tmp_path.iterdir())
 
 
-def test_the_untrained_policy_is_a_note_and_no_line(records, tmp_path):
+def test_the_untrained_policy_is_a_note_and_not_a_line(records, tmp_path):
     untrained = by_job(record("base", 0, 0.345))
     assert not draw_pass(untrained, "comfortable", tmp_path / "alone")
     assert draw_pass({**records, **untrained}, "comfortable", tmp_path / "with")
@@ -207,10 +206,12 @@ def test_bands_do_not_reach_below_zero():
     assert axis.collections[0].get_paths()[0].vertices[:, 1].min() == 0
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_document_are_those_of_the_committed_data():
     text, readme = (ROOT / "docs" / "results.md").read_text(), (ROOT / "README.md").read_text()
-    assert insert(text, tables()) == text
-    assert insert(readme, {"headline": tables()["headline"]}) == readme
+    parts = tables()
+    assert insert(text, parts) == text
+    assert insert(readme, {"headline": parts["headline"]}) == readme
 
 
 def test_questions_are_asked_once():

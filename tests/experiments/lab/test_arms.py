@@ -1,4 +1,4 @@
-"""An arm differs from GTPO, or from GRPO, in what it names and in nothing else."""
+"""An arm differs from GTPO, or from GRPO, only in the options that it names."""
 
 import dataclasses
 
@@ -43,7 +43,7 @@ def config(setting, arm):
 
 
 def values(made):
-    """Every option but names, hubs and lookups that are made anew each time."""
+    """Every option except names and objects that are created for each configuration."""
     return {
         field.name: getattr(made, field.name)
         for field in dataclasses.fields(made)
@@ -52,7 +52,7 @@ def values(made):
 
 
 @pytest.mark.parametrize("arm", EXPECTED)
-def test_an_arm_of_gtpo_differs_from_it_in_what_it_names(arm):
+def test_an_arm_of_gtpo_differs_from_gtpo_only_in_its_options(arm):
     ours, full = values(config("comfortable", arm)), values(config("comfortable", "gtpo"))
     assert {name: ours[name] for name in full if ours[name] != full[name]} == EXPECTED[arm]
 
@@ -61,7 +61,7 @@ def test_every_arm_of_gtpo_is_expected_above():
     assert {name for name, arm in ARMS.items() if arm.method == "gtpo"} == set(EXPECTED)
 
 
-def test_the_two_grpo_baselines_differ_in_the_kl_weight_alone():
+def test_the_two_grpo_baselines_differ_only_in_the_kl_weight():
     plain, with_kl = values(config("comfortable", "grpo")), values(config("comfortable", "grpo-kl"))
     assert {name for name in plain if plain[name] != with_kl[name]} == {"beta"}
     assert (plain["beta"], with_kl["beta"]) == (0.0, 1e-6)
@@ -77,14 +77,14 @@ def test_grpo_and_gtpo_share_every_option_that_grpo_has(setting):
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("arm", TRAINED)
 def test_every_arm_is_accepted_in_every_setting(setting, arm):
-    where = SETTINGS[setting]
-    expected = (where.sft_options or where.options) if arm == "sft" else where.options
+    chosen = SETTINGS[setting]
+    expected = (chosen.sft_options or chosen.options) if arm == "sft" else chosen.options
     made = config(setting, arm)
     assert {name: getattr(made, name) for name in expected if hasattr(made, name)}.items() <= expected.items()
     assert made.max_steps == expected["max_steps"]
 
 
-def test_groups_name_known_arms_and_all_of_them():
+def test_the_groups_contain_every_arm():
     assert set(select_arms("all")) == set(ARMS)
     assert select_arms("main") == list(GROUPS["main"])
     assert GROUPS["main"] == ("base", "grpo", "gtpo", "grpo-entropy", "grpo-conflicts")

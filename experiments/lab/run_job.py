@@ -1,9 +1,9 @@
-"""One job in a process of its own: `gtpo train`, then what the policy does on the held-out problems.
+"""One job in a process of its own: `gtpo train`, then an evaluation on the held-out problems.
 
-    python -m experiments.lab.job comfortable_gtpo_seed1 --out DIR
+    python -m experiments.lab.run_job comfortable_gtpo_seed1 --out DIR
 
-Killed at any point, it goes on from the last checkpoint when it is started again. The arms share everything but their
-options: problems, order of prompts and the first samples are those of the seed.
+A job that was killed resumes from its last checkpoint when it is started again. The arms of a seed share everything
+but their options: problems, order of prompts and the first samples.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.lab.arms import ARMS
-from experiments.lab.jobs import Folder, Job, write_result
+from experiments.lab.jobs import Job, JobFolder, write_result
 from experiments.lab.settings import SETTINGS, Setting, train_options
 
 NUM_SAMPLES = 32
@@ -34,14 +34,14 @@ CURVE = {
     "conflict": "gtpo/frac_conflict",
     "distinct": "gtpo/frac_distinct",
 }
-"""The columns of a curve that are kept, and the logged metric behind each; runs that were made before have no last."""
+"""The columns of a curve, and the logged metric of each. The oldest runs lack the last one."""
 
 PREFERRED = {"entropy": "gtpo/token_entropy"}
 """Taken instead where it is logged: TRL's entropy leaves out the completions that a trimmed update leaves out."""
 
 
-def run_job(job: Job, folder: Folder) -> int:
-    """Train, measure, write the result, clear up. The exit code of `gtpo train` if that did not end well."""
+def run_job(job: Job, folder: JobFolder) -> int:
+    """Train, evaluate, write the result, remove the run. Returns the exit code of `gtpo train` if it fails."""
     from gtpo.cli.main import main as gtpo
     from gtpo.training.run_folder import RunFolder
 
@@ -69,7 +69,7 @@ def run_job(job: Job, folder: Folder) -> int:
 
 
 def train_arguments(job: Job, work: Path) -> list[str]:
-    """The command line of `gtpo train`: a new run, or the rest of one that was killed after its first checkpoint."""
+    """Arguments of `gtpo train`: a new run, or one that resumes from its last complete checkpoint."""
     from gtpo.trl.resume import last_complete_checkpoint
 
     if (work / "config.yaml").is_file() and last_complete_checkpoint(work):
@@ -78,32 +78,33 @@ def train_arguments(job: Job, work: Path) -> list[str]:
     options = {**train_options(job.setting, job.arm), "seed": job.seed, "output_dir": work, "record_groups": 0}
     if options["method"] != "gtpo":
         del options["record_groups"]
-    return ["train", *(f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
-                       for name, value in options.items())]  # fmt: skip
+    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in options.items()}
+    return ["train", *(f"--{name}={text}" for name, text in texts.items())]
 
 
 def measure_policy(model: str, out: Path, setting: Setting) -> dict[str, Any]:
-    """Accuracy, format, entropy and pass@k of what the policy samples; accuracy and format of its greedy answers."""
+    """Accuracy, format, entropy and pass@k of sampled completions; accuracy and format of greedy ones."""
     from gtpo.evaluation.evaluate import evaluate
     from gtpo.evaluation.sampling import SamplingSettings
 
     num_problems, temperature = setting.num_problems, setting.temperature
     sampled = SamplingSettings(NUM_SAMPLES, temperature, max_new_tokens=MAX_NEW_TOKENS)
     greedy = SamplingSettings(1, 0.0, max_new_tokens=MAX_NEW_TOKENS)
-    found: dict[str, Any] = {"num_problems": num_problems, "num_samples": NUM_SAMPLES, "temperature": temperature}
+    results: dict[str, Any] = {"num_problems": num_problems, "num_samples": NUM_SAMPLES, "temperature": temperature}
     for name, settings, ks in (("sampled", sampled, KS), ("greedy", greedy, (1,))):
         evaluation = evaluate([model], ["lab"], settings, out / name, ks=ks, limit=num_problems, batch_size=BATCH_SIZE)
-        values = {key: round(one.value, 5) for key, one in evaluation.measurements[0].estimates.items()}
+        estimates = evaluation.measurements[0].estimates
+        values = {metric: round(estimate.value, 5) for metric, estimate in estimates.items()}
         if name == "greedy":
-            return {**found, "greedy": values["pass@1"], "greedy_format": values["format_rate"]}
-        found |= {"accuracy": values["pass@1"], "format": values["format_rate"], "entropy": values["mean_entropy"]}
-        found |= {"length": values["mean_length"], "truncated": values["truncation_rate"]}
-        found |= {key: value for key, value in values.items() if "@" in key}
-    return found
+            return {**results, "greedy": values["pass@1"], "greedy_format": values["format_rate"]}
+        results |= {"accuracy": values["pass@1"], "format": values["format_rate"], "entropy": values["mean_entropy"]}
+        results |= {"length": values["mean_length"], "truncated": values["truncation_rate"]}
+        results |= {metric: value for metric, value in values.items() if "@" in metric}
+    return results
 
 
 def read_curve(work: Path) -> dict[str, list[float | None]]:
-    """The kept columns of every logged step, to four digits; a column that no step has is left out."""
+    """The columns of CURVE at every logged step, to four digits, without columns that no step has."""
     from gtpo.runs.run import load_run
 
     rows = load_run(work).rows
@@ -116,7 +117,7 @@ def read_curve(work: Path) -> dict[str, list[float | None]]:
 
 
 def provenance() -> dict[str, Any]:
-    """Which code, on what machine."""
+    """Versions, device and commit of a run."""
     import platform
 
     import torch
@@ -128,25 +129,23 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit of the tree, with a + if it was changed since; without a history what the variable COMMIT says."""
+    """The commit of the working tree, with a + if it has changes. The variable COMMIT overrides it."""
     if named := os.environ.get("COMMIT"):
         return named
     try:
-        asked = subprocess.run(
-            ["git", "describe", "--always", "--exclude=*", "--dirty=+"],
-            cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        command = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     except OSError:
         return "unknown"
-    return asked.stdout.strip() or "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m experiments.lab.job", description="Run one job.")
-    parser.add_argument("job", help="its name, such as comfortable_gtpo_seed1")
-    parser.add_argument("--out", type=Path, required=True, help="where work, logs and results go")
+    parser = argparse.ArgumentParser(prog="python -m experiments.lab.run_job", description="Run one job.")
+    parser.add_argument("job", help="the name of the job, such as comfortable_gtpo_seed1")
+    parser.add_argument("--out", type=Path, required=True, help="folder for work, logs and results")
     options = parser.parse_args(arguments)
-    job, folder = Job.parse(options.job), Folder(options.out)
+    job, folder = Job.parse(options.job), JobFolder(options.out)
     with folder.lock(job):
         return 0 if folder.is_done(job) else run_job(job, folder)
 

@@ -1,4 +1,4 @@
-"""What completions look like: how alike they begin, what they copy, whether they answer with a bare whole number."""
+"""What completions look like: how similarly they begin, what they copy, whether the answer is a bare whole number."""
 
 import itertools
 import re
@@ -12,7 +12,7 @@ NUM_WORDS = 4
 
 
 def common_beginning(texts: Sequence[str]) -> float:
-    """Characters from the start that two completions have in common, the mean over all pairs.
+    """Length in characters of the common beginning of two completions, averaged over all pairs.
 
     >>> common_beginning(["abcd", "abce", "xyz"])
     1.0
@@ -22,23 +22,23 @@ def common_beginning(texts: Sequence[str]) -> float:
 
 def _num_common(first: str, second: str) -> int:
     pairs = enumerate(zip(first, second, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(first), len(second)))
+    return next((position for position, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def copied_share(text: str, question: str) -> float:
-    """Of the runs of four words in the first 200 characters behind the opening tag, the share that the question has.
+    """Share of the four-word sequences in the first 200 characters after the opening tag that the question contains.
 
     >>> copied_share("<reasoning>Ann has two red hats.", "Ann has two red apples. How many?")
     0.5
     """
     words = _words(text.removeprefix("<reasoning>").lstrip()[:NUM_CHARACTERS])
-    asked = set(_runs(_words(question)))
-    runs = _runs(words)
-    return sum(run in asked for run in runs) / len(runs) if runs else 0.0
+    in_question = set(_sequences(_words(question)))
+    sequences = _sequences(words)
+    return sum(sequence in in_question for sequence in sequences) / len(sequences) if sequences else 0.0
 
 
 def is_whole(answer: str) -> bool:
-    """Whether the answer is a bare whole number, as every answer of GSM8K is.
+    """Whether the answer is a bare whole number, like every answer in GSM8K.
 
     >>> is_whole("$1,200$"), is_whole("13/15"), is_whole("3,5,7")
     (True, False, False)
@@ -47,7 +47,7 @@ def is_whole(answer: str) -> bool:
 
 
 def takes_whole(golds: Sequence[str]) -> list[bool]:
-    r"""Of each right answer, whether some bare whole number would be graded right: one that it names.
+    r"""For each gold answer, whether a bare whole number in it would be graded right.
 
     >>> takes_whole(["90^\\circ", "13/15", "3, 5, 7"])
     [True, False, False]
@@ -63,5 +63,5 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
+def _sequences(words: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(words[i : i + NUM_WORDS]) for i in range(len(words) - NUM_WORDS + 1)]

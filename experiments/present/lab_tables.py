@@ -1,4 +1,7 @@
-"""The generated parts of docs/results.md, in Markdown: `NAME` stands between <!-- NAME --> and <!-- /NAME -->."""
+"""The generated parts of docs/results.md about the lab, in Markdown.
+
+The part NAME goes between <!-- NAME --> and <!-- /NAME --> in the document.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +25,7 @@ from gtpo.evaluation.tables import MISSING, markdown
 
 NONE = "Not run yet."
 FIGURES = {1: "curves", 4: "effects", 5: "pass"}
-"""The figure that goes with the table of a claim."""
+"""The figure above the table of a claim."""
 SHOWN = {
     "curves": "Training accuracy, complete format and entropy over steps, a line an arm: mean over seeds, smoothed "
     "over a twentieth of the steps; band: Student's 95 % interval",
@@ -35,7 +38,7 @@ SUMMARY = ("accuracy", "greedy", "format", "greedy-format", "entropy", "entropy-
 
 
 def lab_tables(records: Records) -> dict[str, str]:
-    """Every generated part about the lab."""
+    """Every generated part about the lab, by name."""
     settings = [name for name in SETTINGS if any(job.setting == name for job in records)]
     parts = {"lab-runs": _join(_summary(records, setting) for setting in settings)}
     for claim in range(1, 6):
@@ -45,16 +48,16 @@ def lab_tables(records: Records) -> dict[str, str]:
 
 
 def insert(text: str, parts: Mapping[str, str]) -> str:
-    """The document with the generated parts in their places; every part must have one.
+    """The document with the generated parts between their markers. Every part must have markers.
 
     >>> insert("<!-- a -->old<!-- /a -->", {"a": "new"})
     '<!-- a -->\\nnew\\n<!-- /a -->'
     """
     for name, part in parts.items():
-        places = re.compile(rf"(<!-- {re.escape(name)} -->).*?(<!-- /{re.escape(name)} -->)", re.DOTALL)
-        if not places.search(text):
-            raise DataError(f"The document has no place for {name}: write <!-- {name} --><!-- /{name} --> into it.")
-        text = places.sub(lambda found, part=part: f"{found[1]}\n{part}\n{found[2]}", text)
+        markers = re.compile(rf"(<!-- {re.escape(name)} -->).*?(<!-- /{re.escape(name)} -->)", re.DOTALL)
+        if not markers.search(text):
+            raise DataError(f"The document has no markers for {name}. Add <!-- {name} --><!-- /{name} --> to it.")
+        text = markers.sub(lambda match, part=part: f"{match[1]}\n{part}\n{match[2]}", text)
     return text
 
 
@@ -66,9 +69,9 @@ def _summary(records: Records, setting: str) -> str:
 
 
 def _provenance(records: Records, setting: str) -> str:
-    about = [one.about for job, one in records.items() if job.setting == setting]
-    hours = sum(float(one["seconds"]) for one in about) / 3600
-    known = {name: ", ".join(sorted({one[name] for one in about})) for name in ("commit", "device", "torch")}
+    about = [record.about for job, record in records.items() if job.setting == setting]
+    hours = sum(float(row["seconds"]) for row in about) / 3600
+    known = {name: ", ".join(sorted({row[name] for row in about})) for name in ("commit", "device", "torch")}
     return (
         f"{len(about)} runs, {hours:.1f} hours of training in all, a thread each ({known['device']}); commit "
         f"{known['commit']}; torch {known['torch']}."
@@ -79,20 +82,20 @@ def _summary_cells(records: Records, setting: str, arm: str) -> list[str]:
     runs = of_arm(records, setting, arm)
     cells = [str(len(runs))]
     for name in SUMMARY:
-        values = [value for one in runs if (value := QUANTITIES[name].of(one)) is not None]
+        values = [value for record in runs if (value := QUANTITIES[name].of(record)) is not None]
         cells.append(number(sum(values) / len(values), QUANTITIES[name].unit) if len(values) == len(runs) else "–")
-    trained = [one for one in runs if len(one.curve["step"])]
-    fallen = collapses(trained, records, setting)
-    cells.append(f"{sum(fallen)}/{len(fallen)}" if fallen else "–")
-    watched = [one.to_run() for one in trained if "accuracy" in one.curve]
-    return [*cells, f"{sum(map(has_collapsed, watched))}/{len(watched)}" if watched else "–"]
+    trained = [record for record in runs if len(record.curve["step"])]
+    collapsed = collapses(trained, records, setting)
+    cells.append(f"{sum(collapsed)}/{len(collapsed)}" if collapsed else "–")
+    judged = [record.to_run() for record in trained if "accuracy" in record.curve]
+    return [*cells, f"{sum(map(has_collapsed, judged))}/{len(judged)}" if judged else "–"]
 
 
 def _answers(questions: Sequence[Question], records: Records, setting: str) -> str:
-    """The table of a claim in a setting, below the figure that shows it."""
-    found = [(one, answer(one, records, setting)) for one in questions]
+    """The figure and the table of a claim in a setting."""
+    answers = [(question, answer(question, records, setting)) for question in questions]
     header = ["", "against", "", "first", "second", "difference", "95 % interval", "runs", "verdict", "more seeds"]
-    rows = [_row(question, comparison) for question, comparison in found if comparison is not None]
+    rows = [_row(question, comparison) for question, comparison in answers if comparison is not None]
     kind = FIGURES.get(questions[0].claim)
     figure = (
         f"![{SHOWN[kind]}. Setting: {SETTINGS[setting].title}](figures/lab_{kind}_{setting}.svg)\n\n" if kind else ""
@@ -100,37 +103,44 @@ def _answers(questions: Sequence[Question], records: Records, setting: str) -> s
     return figure + _titled(setting, [header, *rows]) if rows else ""
 
 
-def _row(question: Question, found: Comparison) -> list[str]:
+def _row(question: Question, comparison: Comparison) -> list[str]:
     unit = unit_of(question)
-    pairs = str(found.num_first) if found.is_paired else f"{found.num_first} / {found.num_second}"
-    verdict = plain_verdict(question.quantity, found) if question.claim == 4 else VERDICTS[found.verdict]
+    pairs = str(comparison.num_first) if comparison.is_paired else f"{comparison.num_first} / {comparison.num_second}"
+    verdict = plain_verdict(question.quantity, comparison) if question.claim == 4 else VERDICTS[comparison.verdict]
     return [
-        ARMS[question.first].title, ARMS[question.second].title, found.name, number(found.first, unit),
-        number(found.second, unit), number(found.difference, unit, signed=True), interval(found, unit), pairs,
-        f"**{verdict}**", "" if found.more_seeds is None else str(found.more_seeds),
-    ]  # fmt: skip
+        ARMS[question.first].title,
+        ARMS[question.second].title,
+        comparison.name,
+        number(comparison.first, unit),
+        number(comparison.second, unit),
+        number(comparison.difference, unit, signed=True),
+        interval(comparison, unit),
+        pairs,
+        f"**{verdict}**",
+        "" if comparison.more_seeds is None else str(comparison.more_seeds),
+    ]
 
 
-def plain_verdict(quantity: str, found: Comparison) -> str:
-    """Better, worse or not shown; of entropy, of which nobody knows how much is good, lower or higher."""
+def plain_verdict(quantity: str, comparison: Comparison) -> str:
+    """Better, worse or not shown; for entropy, which has no good direction, lower or higher."""
     if quantity != "entropy":
-        return found.verdict
-    return {"better": "lower", "worse": "higher"}.get(found.verdict, found.verdict)
+        return comparison.verdict
+    return {"better": "lower", "worse": "higher"}.get(comparison.verdict, comparison.verdict)
 
 
 def unit_of(question: Question) -> str:
     return "%" if question.quantity in COUNTS else QUANTITIES[question.quantity].unit
 
 
-def interval(found: Comparison, unit: str) -> str:
-    """The 95 % interval of a difference; a dash where there is none.
+def interval(comparison: Comparison, unit: str) -> str:
+    """The 95 % interval of a difference; a dash if it has none.
 
     >>> interval(Comparison("accuracy", 0.5, 0.4, 0.1, -0.01, 0.21, 8, 8, True, "not shown", None), "%")
     '−1.0 to +21.0'
     """
-    if found.low is None or found.high is None:
+    if comparison.low is None or comparison.high is None:
         return MISSING
-    return f"{number(found.low, unit, signed=True)} to {number(found.high, unit, signed=True)}"
+    return f"{number(comparison.low, unit, signed=True)} to {number(comparison.high, unit, signed=True)}"
 
 
 def number(value: float, unit: str, signed: bool = False) -> str:
