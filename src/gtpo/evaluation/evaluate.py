@@ -1,9 +1,11 @@
 """An evaluation: models × problem sets, each pair with its own sample file, and the metrics of these files."""
 
 import dataclasses
+import errno
 import gc
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -103,6 +105,8 @@ def evaluate(
     with writing(out):
         for path in paths.values():
             path.parent.mkdir(parents=True, exist_ok=True)
+            if not os.access(path.parent, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     for model in models:
         loaded = load_engine(engine, model, gpu_memory=gpu_memory)
         for name, problems in zip(set_names, loaded_sets, strict=True):
