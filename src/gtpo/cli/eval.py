@@ -189,7 +189,7 @@ def _caption(evaluation: "Evaluation", problems: str) -> str:
 
 def _write(evaluation: "Evaluation", out: Path) -> None:
     from gtpo.evaluation.samples import writable_folder
-    from gtpo.report.evaluations import result_curves
+    from gtpo.report.evaluations import evaluation_panels
     from gtpo.report.figure import draw_evaluations
 
     writable_folder(out)
@@ -198,9 +198,9 @@ def _write(evaluation: "Evaluation", out: Path) -> None:
     with writing(results):
         results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
     figures = [out / "curves.png", out / "curves.svg"]
-    curves = [curve for result in document["results"] for curve in result_curves(result, result["model"])]
+    panels = evaluation_panels((result, result["model"]) for result in document["results"])
     with writing(out):
-        draw_evaluations(curves, figures)
+        draw_evaluations(panels, figures)
     sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
 
 

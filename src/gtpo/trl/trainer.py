@@ -23,7 +23,7 @@ from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.errors import ConfigError, DataError
 from gtpo.files import JsonLines
-from gtpo.records import GROUPS_FILE, group_to_row
+from gtpo.records import GROUPS_FILE
 from gtpo.trl.config import GTPOConfig
 from gtpo.trl.gathering import Rows, complete_groups
 from gtpo.trl.recording import MetricsRecorder, group_records
@@ -227,4 +227,4 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
         )
         file = JsonLines(Path(str(self.args.output_dir)) / GROUPS_FILE)
         for record in records:
-            file.append(group_to_row(record))
+            file.append(dataclasses.asdict(record))
