@@ -98,18 +98,15 @@ def _compare_evaluations(args: argparse.Namespace) -> "Compared":
 
     if args.levels:
         raise ConfigError("--levels only applies to runs. Leave it out for sample files.")
-    paths = [path.resolve() for path in (*args.first, *args.second)]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise ConfigError(f"{path} was passed twice. Leave one out.")
+    paths = [*args.first, *args.second]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ConfigError("A sample file was passed twice. Leave one out.")
     with ProgressBar() as progress:
         measurements = [measure(read_samples(path), None, progress) for path in paths]
     first, second = measurements[: len(args.first)], measurements[len(args.first) :]
     if difference := sampling_difference(first, second):
         note(f"the two sides were sampled differently ({difference}), which may be what makes the difference")
-    names = [
-        (measured.model, str(path)) for measured, path in zip(measurements, (*args.first, *args.second), strict=True)
-    ]
+    names = [(measurement.model, str(path)) for measurement, path in zip(measurements, paths, strict=True)]
     labels = _labels(names[: len(first)], names[len(first) :])
     scope = "intervals: bootstrap over problems; they do not cover other training seeds"
     return labels, compare_evaluations(first, second), [*sampling_lines(measurements), scope]
