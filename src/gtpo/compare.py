@@ -185,7 +185,8 @@ def _compare_problem_set(
         is_significant = paired.excludes_zero and count >= FEWEST_PROBLEMS
         interval = (paired.low, paired.high)
         comparison = _comparison(quantity, a, b, interval, is_significant=is_significant, is_paired=True)
-        comparisons.append(dataclasses.replace(comparison, num_first=len(first), num_second=len(second)))
+        sizes = {"num_first": len(first), "num_second": len(second)}
+        comparisons.append(dataclasses.replace(comparison, difference=paired.difference, **sizes))
     return comparisons
 
 
