@@ -25,7 +25,7 @@ GRAPH = {
     "verl": "core errors",
     "trl": "core errors files health logged records",
     "evaluation": "errors files models problems rewards statistics text",
-    "compare": "errors evaluation logged runs statistics",
+    "compare": "errors evaluation runs statistics",
     "report": "files logged runs text",
     "token_view": "core errors files records text",
     "training": "core errors evaluation files models problems records rewards trl",

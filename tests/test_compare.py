@@ -100,9 +100,9 @@ def test_held_out_numbers_come_from_the_summary():
 
 def test_held_out_numbers_of_different_problems_are_not_compared():
     first, second = run(1, 0.5, after={"accuracy": 0.8}), run(1, 0.5, after={"accuracy": 0.6})
-    alike = [dataclasses.replace(run, held_out="lab: 256 problems × 1 at temperature 1") for run in (first, second)]
+    alike = [dataclasses.replace(run, held_out="problems lab, num problems 256") for run in (first, second)]
     assert named(compare_runs(alike[:1], alike[1:]), "accuracy, held out after training").first == 0.8
-    other = dataclasses.replace(second, held_out="mine.jsonl: 20 problems × 1 at temperature 1")
+    other = dataclasses.replace(second, held_out="problems mine.jsonl, num problems 20")
     assert not any("held out" in comparison.name for comparison in compare_runs(alike[:1], [other]))
 
 

@@ -5,18 +5,16 @@ the interval is `gtpo.statistics.seed_interval`. Evaluations are paired by probl
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gtpo.errors import DataError, require
 from gtpo.evaluation.metrics import DIVERSITY, Measurement, comparable
-from gtpo.logged import Series
 from gtpo.runs.measures import area, final, steps_to, worst_drop
-from gtpo.runs.run import Run, health_of_run
+from gtpo.runs.run import Run
 from gtpo.statistics import LEVEL, fisher_p, more_items, paired_difference, seed_interval
 
 FEWEST_PROBLEMS = 6
@@ -47,14 +45,12 @@ class Comparison:
     kind: Kind = "fraction"
 
 
-@dataclasses.dataclass(frozen=True)
-class Quantity:
-    """What is compared of two sets of runs. `measure` returns None for a run that did not log it."""
+class Quantity(NamedTuple):
+    """What is compared, how it is printed, and whether more of it is good; None if neither more nor less is."""
 
     name: str
-    measure: Callable[[Run], float | None]
     kind: Kind = "fraction"
-    more_is_good: bool = True
+    more_is_good: bool | None = True
 
 
 _METRICS: dict[str, tuple[Kind, bool | None]] = {
@@ -63,7 +59,10 @@ _METRICS: dict[str, tuple[Kind, bool | None]] = {
     "mean_entropy": ("value", None),
     **dict.fromkeys(DIVERSITY, ("count", None)),
 }
-"""Metrics of an evaluation that are not a fraction of which more is good; None if neither direction is good."""
+"""Kind and direction of an evaluation's metrics. All others are fractions of which more is good."""
+
+BySeed = Sequence[tuple[int | None, float]]
+"""The values of a set of runs, each with the seed of its run."""
 
 
 def compare_runs(first: Sequence[Run], second: Sequence[Run], levels: Sequence[float] = ()) -> list[Comparison]:
@@ -71,11 +70,14 @@ def compare_runs(first: Sequence[Run], second: Sequence[Run], levels: Sequence[f
     for level in levels:
         require(0 < level <= 1, "level", level, "a fraction between 0 and 1")
     has_held_out = len(held_out_sets([*first, *second])) < 2
+    measured = [[(run.seed, _measured(run, levels, has_held_out)) for run in runs] for runs in (first, second)]
     comparisons: list[Comparison] = []
-    for quantity in _quantities(levels, has_held_out):
-        a, b = _values_by_seed(first, quantity), _values_by_seed(second, quantity)
+    for quantity in _measured(first[0], levels, has_held_out):
+        a, b = (
+            [(seed, value) for seed, values in side if (value := values[quantity]) is not None] for side in measured
+        )
         if a and b:
-            comparisons.append(_compare(quantity.name, a, b, quantity.kind, quantity.more_is_good))
+            comparisons.append(_compare(quantity, a, b))
     if not comparisons:
         raise DataError(
             "The two sets have nothing in common to compare: no accuracy, format, reward or held-out result on both "
@@ -92,7 +94,7 @@ def compare_values(
     >>> compare_values("accuracy", {1: 0.9, 2: 0.8, 3: 0.9}, {1: 0.7, 2: 0.61, 3: 0.69}).verdict
     'better'
     """
-    return _compare(name, list(first.items()), list(second.items()), "fraction", more_is_good)
+    return _compare(Quantity(name, "fraction", more_is_good), list(first.items()), list(second.items()))
 
 
 def compare_evaluations(first: Sequence[Measurement], second: Sequence[Measurement]) -> list[Comparison]:
@@ -124,100 +126,47 @@ def held_out_sets(runs: Sequence[Run]) -> list[str]:
 
 def has_collapsed(run: Run) -> bool:
     """Whether the verdict on the run's last step is collapsing."""
-    return health_of_run(run)[-1].level == 2
+    return run.health()[-1].level == 2
 
 
-def _quantities(levels: Sequence[float], has_held_out: bool) -> list[Quantity]:
-    quantities: list[Quantity] = []
+def _measured(run: Run, levels: Sequence[float], has_held_out: bool) -> dict[Quantity, float | None]:
+    """Every quantity of one run; None if the run did not log it."""
+    values: dict[Quantity, float | None] = {}
     for meaning in ("accuracy", "format"):
-        quantities += [
-            Quantity(f"{meaning}, end of training", _of(meaning, final)),
-            Quantity(f"{meaning}, mean over training", _of(meaning, area)),
-        ]
+        series = run.series(meaning)
+        values[Quantity(f"{meaning}, end of training")] = final(series)
+        values[Quantity(f"{meaning}, mean over training")] = area(series)
         for level in levels:
-            measure = _of(meaning, functools.partial(steps_to, level=level))
-            quantities.append(Quantity(f"steps to {meaning} {100 * level:g} %", measure, "count", more_is_good=False))
-        drop = _of(meaning, worst_drop)
-        quantities.append(Quantity(f"{meaning}, worst drop after its peak", drop, more_is_good=False))
-    for key in ("accuracy", "format") if has_held_out else ():
-        quantities.append(Quantity(f"{key}, held out after training", functools.partial(_after, key=key)))
-    return [*quantities, Quantity("reward, end of training", _of("reward", final), "value")]
+            values[Quantity(f"steps to {meaning} {100 * level:g} %", "count", False)] = steps_to(series, level)
+        values[Quantity(f"{meaning}, worst drop after its peak", "fraction", False)] = worst_drop(series)
+    for metric in ("accuracy", "format") if has_held_out else ():
+        values[Quantity(f"{metric}, held out after training")] = run.after.get(metric)
+    values[Quantity("reward, end of training", "value")] = final(run.series("reward"))
+    return values
 
 
-def _of(meaning: str, measure: Callable[[Series], float | None]) -> Callable[[Run], float | None]:
-    return lambda run: measure(run.series(meaning))
-
-
-def _after(run: Run, key: str) -> float | None:
-    return run.after.get(key)
-
-
-def _values_by_seed(runs: Sequence[Run], quantity: Quantity) -> list[tuple[int | None, float]]:
-    return [(run.seed, value) for run in runs if (value := quantity.measure(run)) is not None]
-
-
-def _compare(
-    name: str,
-    first: Sequence[tuple[int | None, float]],
-    second: Sequence[tuple[int | None, float]],
-    kind: Kind,
-    more_is_good: bool,
-) -> Comparison:
+def _compare(quantity: Quantity, first: BySeed, second: BySeed) -> Comparison:
     is_paired = _can_pair([seed for seed, _ in first], [seed for seed, _ in second])
     if is_paired:
         by_seed = dict(second)
         first = [(seed, value) for seed, value in first if seed in by_seed]
         second = [(seed, by_seed[seed]) for seed, _ in first]
     a, b = (np.array([value for _, value in side]) for side in (first, second))
-    difference = float(a.mean() - b.mean())
-    low, high = seed_interval(a, b, is_paired=is_paired) or (None, None)
-    is_significant = low is not None and high is not None and (low > 0 or high < 0)
-    return Comparison(
-        name=name,
-        first=float(a.mean()),
-        second=float(b.mean()),
-        difference=difference,
-        low=low,
-        high=high,
-        num_first=len(a),
-        num_second=len(b),
-        is_paired=is_paired,
-        verdict=_verdict(difference, more_is_good) if is_significant else "not shown",
-        more_seeds=None if is_significant else more_items([a - b] if is_paired else [a, b], difference),
-        kind=kind,
-    )
-
-
-def _can_pair(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
-    """Whether each run has a seed of its own in its set, and the sets share at least two of them."""
-    is_clear = all(None not in seeds and len(set(seeds)) == len(seeds) for seeds in (first, second))
-    return is_clear and len(set(first) & set(second)) >= 2
-
-
-def _verdict(difference: float, more_is_good: bool | None) -> Verdict:
-    if more_is_good is None:
-        return "differs"
-    return "better" if (difference > 0) == more_is_good else "worse"
+    interval = seed_interval(a, b, is_paired=is_paired)
+    is_significant = interval is not None and (interval[0] > 0 or interval[1] < 0)
+    comparison = _comparison(quantity, a, b, interval, is_significant=is_significant, is_paired=is_paired)
+    if is_significant:
+        return comparison
+    more_seeds = more_items([a - b] if is_paired else [a, b], comparison.difference)
+    return dataclasses.replace(comparison, more_seeds=more_seeds)
 
 
 def _compare_collapses(first: Sequence[Run], second: Sequence[Run]) -> Comparison:
     """The fraction of collapsed runs, by Fisher's exact test: counts this small have no useful interval."""
-    counts = [sum(map(has_collapsed, runs)) for runs in (first, second)]
-    difference = counts[0] / len(first) - counts[1] / len(second)
-    is_significant = fisher_p(counts[0], len(first), counts[1], len(second)) < 1 - LEVEL
-    return Comparison(
-        name="collapsed runs",
-        first=counts[0] / len(first),
-        second=counts[1] / len(second),
-        difference=difference,
-        low=None,
-        high=None,
-        num_first=len(first),
-        num_second=len(second),
-        is_paired=False,
-        verdict=_verdict(difference, more_is_good=False) if is_significant else "not shown",
-        more_seeds=None,
-    )
+    a, b = (np.array([float(has_collapsed(run)) for run in runs]) for runs in (first, second))
+    is_significant = fisher_p(int(a.sum()), len(a), int(b.sum()), len(b)) < 1 - LEVEL
+    quantity = Quantity("collapsed runs", "fraction", False)
+    return _comparison(quantity, a, b, None, is_significant=is_significant, is_paired=False)
 
 
 def _compare_problem_set(
@@ -229,29 +178,40 @@ def _compare_problem_set(
     count = min(measurement.num_problems for measurement in measurements)  # an unfinished file lacks the last ones
     comparisons: list[Comparison] = []
     for name in comparable(measurements):
+        quantity = Quantity(f"{problems} {name}", *_METRICS.get(name, ("fraction", True)))
         a = np.mean([measurement.values[name][:count] for measurement in first], axis=0)
         b = np.mean([measurement.values[name][:count] for measurement in second], axis=0)
-        comparisons.append(_compare_metric(problems, name, a, b, len(first), len(second)))
+        paired = paired_difference(a, b)
+        is_significant = paired.excludes_zero and count >= FEWEST_PROBLEMS
+        interval = (paired.low, paired.high)
+        comparison = _comparison(quantity, a, b, interval, is_significant=is_significant, is_paired=True)
+        sizes = {"num_first": len(first), "num_second": len(second)}
+        comparisons.append(dataclasses.replace(comparison, difference=paired.difference, **sizes))
     return comparisons
 
 
-def _compare_metric(
-    problems: str, name: str, a: NDArray[np.float64], b: NDArray[np.float64], num_first: int, num_second: int
+def _comparison(
+    quantity: Quantity,
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    interval: tuple[float, float] | None,
+    *,
+    is_significant: bool,
+    is_paired: bool,
 ) -> Comparison:
-    kind, more_is_good = _METRICS.get(name, ("fraction", True))
-    paired = paired_difference(a, b)
-    is_significant = paired.excludes_zero and len(a) >= FEWEST_PROBLEMS
-    return Comparison(
-        name=f"{problems} {name}",
-        first=float(a.mean()),
-        second=float(b.mean()),
-        difference=paired.difference,
-        low=paired.low,
-        high=paired.high,
-        num_first=num_first,
-        num_second=num_second,
-        is_paired=True,
-        verdict=_verdict(paired.difference, more_is_good) if is_significant else "not shown",
-        more_seeds=None,
-        kind=kind,
-    )
+    difference = float(a.mean() - b.mean())
+    verdict: Verdict = "not shown"
+    if is_significant and quantity.more_is_good is None:
+        verdict = "differs"
+    elif is_significant:
+        verdict = "better" if (difference > 0) == quantity.more_is_good else "worse"
+    low, high = interval or (None, None)
+    means = float(a.mean()), float(b.mean())
+    sizes = len(a), len(b)
+    return Comparison(quantity.name, *means, difference, low, high, *sizes, is_paired, verdict, None, quantity.kind)
+
+
+def _can_pair(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
+    """Whether each run has a seed of its own in its set, and the sets share at least two of them."""
+    is_clear = all(None not in seeds and len(set(seeds)) == len(seeds) for seeds in (first, second))
+    return is_clear and len(set(first) & set(second)) >= 2

@@ -1,11 +1,4 @@
-"""The exceptions of the package. There are few, and each tells the caller what to do about it.
-
-GTPOError
-├── ConfigError (ValueError)        a setting is wrong: change the setting
-├── DataError (ValueError)          an input is malformed: fix the input
-├── GradingError (RuntimeError)     answers cannot be graded: check the workers or the answers
-└── MissingExtraError (ImportError) an optional dependency is missing: install it
-"""
+"""The exceptions of the package. There are few, and each tells the caller what to do about it."""
 
 import contextlib
 import importlib.util
@@ -26,11 +19,11 @@ class GTPOError(Exception):
 
 
 class ConfigError(GTPOError, ValueError):
-    """A setting is out of range, or asks for something that GTPO cannot do."""
+    """A setting is out of range, or asks for something that GTPO cannot do: change the setting."""
 
 
 class DataError(GTPOError, ValueError):
-    """A tensor, a row or a file does not have the expected form."""
+    """A tensor, a row or a file does not have the expected form: fix the input."""
 
 
 class GradingError(GTPOError, RuntimeError):

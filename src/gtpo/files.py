@@ -64,8 +64,10 @@ class JsonLines:
         line = json.dumps(_finite(row), allow_nan=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:
-            if file.tell() and not _ends_in_newline(file):
-                line = "\n" + line  # a torn line that a killed process left stays on its own line
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                is_torn = file.read(1) != b"\n"  # a killed process left an incomplete line: start a new one
+                line = "\n" + line if is_torn else line
             file.write(line.encode())
 
     def rows(self, on_skip: OnSkip | None = None) -> Iterator[dict[str, Any]]:
@@ -133,11 +135,6 @@ def is_number(value: object) -> bool:
 def is_integer(value: object) -> bool:
     """Whether `value`, read from a file, is an integer that `is_number` accepts."""
     return isinstance(value, int) and is_number(value)
-
-
-def _ends_in_newline(file: Any) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
 
 
 def _finite(value: Any) -> Any:

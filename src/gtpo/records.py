@@ -97,13 +97,8 @@ def completion_record(
     )
 
 
-def group_to_row(group: GroupRecord) -> dict[str, Any]:
-    """The JSON form of a group."""
-    return dataclasses.asdict(group)
-
-
 def group_from_row(row: dict[str, Any]) -> GroupRecord:
-    """A group from its JSON form; DataError if a field is missing or has the wrong type."""
+    """A group from its JSON form, `dataclasses.asdict`; DataError if a field is missing or has the wrong type."""
     if row.get("schema") != SCHEMA:
         raise DataError(
             f"A group record has schema {row.get('schema')!r:.40}, this version reads schema {SCHEMA}. "

@@ -16,7 +16,8 @@ CUT_AT = 120
 BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?P<bare>[^\s${]+))")
 _SIGNS = {"\n": "↵", "\t": "⇥", "\r": "␍"}
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, formats, surrogates, private, unassigned, separators
-_BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # drawn as nothing, although Unicode has them as letters
+_BLANK = re.compile("[\u115f\u1160\u2800\u3164\uffa0\u034f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Letters that are drawn as nothing, and variation selectors."""
 
 
 def printable(text: str) -> str:
@@ -39,7 +40,7 @@ def visible(piece: str, cut_at: int = CUT_AT) -> str:
     if not piece:
         return "∅"
     head = piece[:cut_at]
-    signs = "".join(map(_sign, head))
+    signs = "".join(_SIGNS.get(character) or _code(character) for character in head)
     if not signs.strip(" "):
         signs = "·" * len(signs)
     if unicodedata.category(head[0]).startswith("M"):
@@ -60,20 +61,13 @@ def visible_lines(text: str, cut_at: int = 20_000) -> str:
     return f"{signs}… ({rest:,} more characters)" if rest else signs
 
 
-def _sign(character: str) -> str:
-    return _SIGNS.get(character) or _code(character)
-
-
 def _code(character: str) -> str:
+    if character == "\u00a0":
+        return "·"
     category = unicodedata.category(character)
-    if category == "Zs" and character != " ":
-        return "·" if character == "\u00a0" else f"⟦U+{ord(character):04X}⟧"
-    hidden = category in _HIDDEN or character in _BLANK_LETTERS or _is_variation_selector(character)
-    return f"⟦U+{ord(character):04X}⟧" if hidden else character
-
-
-def _is_variation_selector(character: str) -> bool:
-    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef" or character == "\u034f"
+    is_odd_space = category == "Zs" and character != " "
+    is_hidden = is_odd_space or category in _HIDDEN or _BLANK.match(character)
+    return f"⟦U+{ord(character):04X}⟧" if is_hidden else character
 
 
 def boxed(text: str) -> str | None:

@@ -1,10 +1,11 @@
 """Commands that only read files start without the heavy libraries."""
 
+import dataclasses
 import json
 import subprocess
 import sys
 
-from gtpo.records import GROUPS_FILE, group_to_row
+from gtpo.records import GROUPS_FILE
 from tests.runs.making import make_run, rows
 from tests.test_records import GROUP
 
@@ -29,7 +30,7 @@ for command in (["--help"], ["--version"], ["health"], ["report"], ["inspect"], 
 def test_commands_that_read_files_load_no_heavy_library(tmp_path):
     for name in ("a", "b"):
         folder = make_run(tmp_path / name, rows(12, accuracy=0.5, entropy=0.4))
-        (folder / GROUPS_FILE).write_text(json.dumps(group_to_row(GROUP)) + "\n")
+        (folder / GROUPS_FILE).write_text(json.dumps(dataclasses.asdict(GROUP)) + "\n")
     arguments = [sys.executable, "-c", SCRIPT, ",".join(HEAVY), str(tmp_path)]
     lines = subprocess.run(arguments, capture_output=True, text=True, check=True).stderr.splitlines()
     commands = ("--help", "--version", "health", "report", "inspect", "compare")

@@ -4,7 +4,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from gtpo.report.evaluations import Curve, Point, result_curves
+from gtpo.report.curves import Line, Panel
+from gtpo.report.evaluations import evaluation_panels
 from gtpo.report.figure import draw_evaluations, draw_training
 from gtpo.runs.run import load_run
 from tests.runs.making import make_run, rows
@@ -12,8 +13,9 @@ from tests.runs.making import make_run, rows
 HOSTILE = "_$\\frac{$ [/red] & <b>"
 
 
-def curve(label, problems, kind="pass"):
-    return Curve(label, problems, kind, [Point(1, 20.0, 10.0, 30.0), Point(64, 50.0, 40.0, 60.0)])
+def panel(problems, *names, kind="pass"):
+    lines = [Line(name, [1, 64], [20.0, 50.0], [10.0, 40.0], [30.0, 60.0]) for name in names]
+    return Panel(kind, problems, f"{kind}@k, %", lines, over="k")
 
 
 def texts(path):
@@ -22,13 +24,13 @@ def texts(path):
 
 
 def test_pass_and_maj_have_a_row_and_problem_sets_a_column(tmp_path):
-    curves = [curve(HOSTILE, "a"), curve("plain", "a"), curve("plain", "b"), curve("plain", "a", "maj")]
+    panels = [panel("a", HOSTILE, "plain"), panel("b", "plain"), panel("a", "plain", kind="maj")]
     png, svg = tmp_path / "deep" / "c.png", tmp_path / "deep" / "c.svg"
-    assert draw_evaluations(curves, [png, svg])
+    assert draw_evaluations(panels, [png, svg])
     assert png.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert {HOSTILE, "plain", "pass@k (%)", "maj@k (%)", "a", "b", "64"} <= texts(svg)
     first = svg.read_bytes()
-    draw_evaluations(curves, [png, svg])
+    draw_evaluations(panels, [png, svg])
     assert svg.read_bytes() == first
 
 
@@ -52,15 +54,13 @@ def test_nothing_to_draw_writes_no_file(tmp_path):
 def test_a_result_of_gtpo_eval_becomes_a_curve_in_percent():
     estimate = {"value": 0.5, "low": 0.25, "high": 0.75}
     metrics = {"pass@4": estimate, "pass@1": estimate, "maj@1": estimate, "mean_entropy": None}
-    curves = result_curves({"problems": {"name": "toy"}, "metrics": metrics}, "m")
-    assert [(curve.label, curve.problems, curve.kind) for curve in curves] == [
-        ("m", "toy", "pass"),
-        ("m", "toy", "maj"),
-    ]
-    assert curves[0].points == [Point(1, 50.0, 25.0, 75.0), Point(4, 50.0, 25.0, 75.0)]
+    by_pass, by_majority = evaluation_panels([({"problems": {"name": "toy"}, "metrics": metrics}, "m")])
+    assert (by_pass.title, by_pass.key, by_majority.key) == ("toy", "pass", "maj")
+    assert by_pass.lines == [Line("m", [1, 4], [50.0, 50.0], [25.0, 25.0], [75.0, 75.0])]
 
 
 @pytest.mark.parametrize("k", ["0", "-1", "x", "1" * 400])
 def test_an_impossible_k_is_refused(k):
-    with pytest.raises(ValueError, match=r"k of pass@k|invalid literal"):
-        result_curves({"problems": {"name": "t"}, "metrics": {f"pass@{k}": {"value": 0, "low": 0, "high": 0}}}, "m")
+    estimate = {"value": 0, "low": 0, "high": 0}
+    with pytest.raises(ValueError, match=r"k of pass@|invalid literal"):
+        evaluation_panels([({"problems": {"name": "t"}, "metrics": {f"pass@{k}": estimate}}, "m")])

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gtpo.report.curves import panel, sections
-from gtpo.report.evaluations import Curve, Point, evaluations_of
+from gtpo.report.curves import Line, Panel, panel, sections
+from gtpo.report.evaluations import evaluations_of
 from gtpo.report.page import report_page
-from gtpo.report.svg import curve_svg
+from gtpo.report.svg import panel_svg
 from gtpo.runs.run import load_run, load_runs
 from tests.runs.making import make_run, rows
 
@@ -50,10 +50,10 @@ def test_the_mean_and_band_of_a_method_are_those_of_its_seeds(tmp_path):
         [make_run(tmp_path / f"gtpo-seed{seed}", rows(10 + seed, accuracy=seed / 10)) for seed in (1, 2, 6)]
     )
     (line,) = panel(runs, "accuracy", "Accuracy", "%").lines
-    assert line.steps[-1] == 11  # the mean ends with the shortest run
-    assert line.mean[0] == pytest.approx(30)
+    assert line.x[-1] == 11  # the mean ends with the shortest run
+    assert line.y[0] == pytest.approx(30)
     assert (line.low[0], line.high[0]) == (pytest.approx(10), pytest.approx(60))
-    assert len(line.runs) == 3
+    assert len(line.thin) == 3
 
 
 def test_runs_that_logged_at_different_steps_are_interpolated(tmp_path):
@@ -61,7 +61,7 @@ def test_runs_that_logged_at_different_steps_are_interpolated(tmp_path):
     seldom = [row for row in rows(20, accuracy=lambda step: step / 100 + 0.1) if row["step"] % 5 == 0]
     runs = load_runs([make_run(tmp_path / "a-seed1", often), make_run(tmp_path / "a-seed2", seldom)])
     (line,) = panel(runs, "accuracy", "Accuracy", "").lines
-    at_12 = line.mean[line.steps.index(12)]
+    at_12 = line.y[line.x.index(12)]
     assert at_12 == pytest.approx((0.12 + 0.22) / 2, abs=0.01)
 
 
@@ -83,7 +83,7 @@ def test_every_quantity_has_its_panel_and_entropy_its_line(tmp_path):
         "gtpo/seconds_sampling": 1.0,
     }
     run = load_run(make_run(tmp_path / "x", rows(60, **logged)))
-    assert {section.title: [panel.key for panel in section.panels] for section in sections([run])} == {
+    assert {title: [panel.key for panel in panels] for title, panels in sections([run]).items()} == {
         "Learning": ["accuracy", "format", "entropy", "reward"],
         "What the update did": ["kept", "conflict", "tied"],
         "Completions": ["length", "truncated", "distinct"],
@@ -115,7 +115,8 @@ def test_evaluations_in_the_runs_folder_are_drawn_over_k(tmp_path):
 
 @pytest.mark.parametrize("value", [0.0, 50.0, 100.0])
 def test_a_value_without_spread_is_drawn(value):
-    svg = curve_svg([Curve("run", "toy", "pass", [Point(1, value, value, value)])], {"run": 0})
+    line = Line("run", [1], [value], [value], [value])
+    svg = panel_svg(Panel("pass", "toy", "pass@k, %", [line], over="k"), {"run": 0})
     assert "nan" not in svg
     assert "<circle" in svg
 
@@ -129,11 +130,11 @@ def test_an_evaluation_of_several_models_shows_the_runs_own(tmp_path):
         (folder / "results.json").write_text(json.dumps({"results": results}))
         return evaluations_of([load_run(folder)])
 
-    curves, notes = evaluated("lab", "runs/mine/model", "runs/other")
-    assert [(curve.label, curve.kind) for curve in curves] == [("mine", "pass"), ("mine", "maj")]
+    panels, notes = evaluated("lab", "runs/mine/model", "runs/other")
+    assert [(panel.key, line.name) for panel in panels for line in panel.lines] == [("pass", "mine"), ("maj", "mine")]
     assert not notes
-    curves, notes = evaluated("lab", "runs/other")
-    assert not curves
+    panels, notes = evaluated("lab", "runs/other")
+    assert not panels
     assert "none of them named like this run" in notes[0]
     assert len(evaluated("org/mine-as-published")[0]) == 2  # the only model
 

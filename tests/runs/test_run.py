@@ -6,7 +6,7 @@ import pytest
 
 from gtpo.errors import DataError
 from gtpo.logged import series
-from gtpo.runs.run import health_of_run, load_run, load_runs
+from gtpo.runs.run import load_run, load_runs
 from tests.runs.making import make_run, rows
 
 
@@ -71,11 +71,11 @@ def test_the_last_steps_are_read_from_the_summary_that_trl_adds_them_to(tmp_path
 def test_a_run_is_judged_by_its_own_threshold(tmp_path):
     metrics = rows(40, entropy=lambda step: 0.5 if step < 20 else 1.4)
     folder = make_run(tmp_path / "x", metrics)
-    assert health_of_run(load_run(folder))[-1].level == 2
+    assert load_run(folder).health()[-1].level == 2
     (folder / "groups.jsonl").write_text(json.dumps({"entropy_threshold": 2.0}) + "\n")
     run = load_run(folder)
-    assert health_of_run(run)[-1].level == 1
-    assert health_of_run(run, 0.5)[-1].level == 2
+    assert run.health()[-1].level == 1
+    assert run.health(0.5)[-1].level == 2
 
 
 def test_entropy_is_the_one_that_grpo_runs_log_too(tmp_path):
@@ -98,7 +98,7 @@ def test_torn_lines_and_other_schemas_cost_only_themselves(tmp_path):
         file.write('{"step": 4, "accu')
     run = load_run(folder)
     assert run.num_steps == 3
-    assert any("line 5 skipped" in note for note in run.notes)
+    assert any("1 incomplete JSON lines skipped (line 5)" in note for note in run.notes)
     assert any("1 rows without a step" in note for note in run.notes)
 
 
@@ -146,13 +146,13 @@ def test_a_missing_accuracy_is_noted_and_the_rest_is_used(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("trainer_state.json", b'{"log_history"', "Cannot parse .*trainer_state.json"),
-        ("trainer_state.json", b"[" * 200_000, "Cannot parse .*too many nested brackets"),
-        ("trainer_state.json", b"\xff", "Cannot parse .*utf-8"),
+        ("trainer_state.json", b'{"log_history"', "Cannot read .*trainer_state.json"),
+        ("trainer_state.json", b"[" * 200_000, "Cannot read .*too many nested brackets"),
+        ("trainer_state.json", b"\xff", "Cannot read .*utf-8"),
         ("results.json", b'{"a": 1}', "no log_history"),
         ("metrics.jsonl", b"", "no training metrics"),
-        ("metrics.jsonl", b"[1]\nfoo\n", r"2 lines skipped \(1, 2\): not a complete JSON line"),
-        ("metrics.jsonl", bytes(range(256)) * 8, r"9 lines skipped \(1, 2, 3, …\)"),
+        ("metrics.jsonl", b"[1]\nfoo\n", r"2 incomplete JSON lines skipped \(line 1, 2\)"),
+        ("metrics.jsonl", bytes(range(256)) * 8, r"9 incomplete JSON lines skipped \(line 1, 2, 3, …\)"),
         ("wide.csv", b"step\n" + b"1" * 200_000, "Cannot read .*field larger"),
         ("long_row.csv", b"step\nx,2\n", "1 rows without a step"),
     ],

@@ -1,12 +1,13 @@
 """A handmade group like those of a GSM8K run: five completions of one prompt, whose tokens are words."""
 
+import dataclasses
 import math
 import re
 import sys
 from pathlib import Path
 
 from gtpo.files import JsonLines
-from gtpo.records import CompletionRecord, GroupRecord, group_to_row
+from gtpo.records import CompletionRecord, GroupRecord
 
 PROMPT = (
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. "
@@ -75,7 +76,7 @@ def run_length(words: list[str], rivals: list[list[str]]) -> int:
 def save_groups(run: Path, *groups: GroupRecord) -> Path:
     """Append groups to the records of a run; returns its folder."""
     for group in groups:
-        JsonLines(run / "groups.jsonl").append(group_to_row(group))
+        JsonLines(run / "groups.jsonl").append(dataclasses.asdict(group))
     return run
 
 

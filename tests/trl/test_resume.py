@@ -144,7 +144,7 @@ def test_another_number_of_processes_is_refused(run_folder, tiny_model):
 
 def test_a_damaged_checkpoint_is_not_resumed_from(run_folder, tiny_model):
     (run_folder / "checkpoint-4/optimizer.pt").write_bytes(b"")
-    with pytest.raises(DataError, match=r"damaged: optimizer.pt has 0 bytes.*resume from checkpoint-2"):
+    with pytest.raises(DataError, match=r"damaged: optimizer.pt has 0 bytes.*resume from the checkpoint before it"):
         resume(tiny_model, run_folder, max_steps=6)
 
 
@@ -159,13 +159,6 @@ def test_a_truncated_or_missing_file_is_named(name, run_folder):
     path.unlink()
     with pytest.raises(DataError, match=rf"checkpoint-4 is damaged: {name} is missing"):
         require_complete(path.parent, 1)
-
-
-@pytest.mark.parametrize("text", ["{", "{}", "null", '{"num_processes": 1}'])
-def test_a_damaged_marker_is_refused(text, tmp_path):
-    (tmp_path / "complete").write_text(text)
-    with pytest.raises(DataError, match="complete is damaged"):
-        require_complete(tmp_path, 1)
 
 
 def test_an_empty_marker_of_an_earlier_version_is_accepted(tmp_path):

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import ProgressBar, note, note_run, show
+from gtpo.cli.console import ProgressBar, load_noted, note, show
 from gtpo.errors import ConfigError
 from gtpo.text import MISSING, printable
 
 if TYPE_CHECKING:
     from gtpo.compare import Comparison
+
+    Compared = tuple[tuple[str, str], Sequence[Comparison], Sequence[str]]
+    """The names of both sides, the comparisons, and the lines of the caption."""
 
 _EPILOG = """\
 examples:
@@ -40,13 +43,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("first", metavar="A", nargs="+", type=Path, help="runs, or sample files of `gtpo eval`")
     add("--vs", dest="second", metavar="B", nargs="+", type=Path, required=True, help="what A is compared with")
-    add(
-        "--levels",
-        type=_fractions,
-        default=[],
-        metavar="LIST",
-        help="also compare the steps to these accuracies and format rates, such as 0.5,0.8",
-    )
+    levels_help = "also compare the steps to these accuracies and format rates, such as 0.5,0.8"
+    add("--levels", type=_fractions, default=[], metavar="LIST", help=levels_help)
     add("--json", action="store_true", help="print JSON")
     return parser
 
@@ -55,24 +53,23 @@ def run(args: argparse.Namespace) -> int:
     are_samples = {_is_sample_file(path) for path in (*args.first, *args.second)}
     if len(are_samples) > 1:
         raise ConfigError("Cannot compare runs with sample files. Pass runs on both sides, or sample files on both.")
-    if are_samples == {True}:
-        if args.levels:
-            raise ConfigError("--levels only applies to runs. Leave it out for sample files.")
-        _compare_evaluations(args)
+    unit = "problem" if True in are_samples else "run"
+    labels, comparisons, caption = (_compare_evaluations if True in are_samples else _compare_runs)(args)
+    if args.json:
+        rows = [dataclasses.asdict(comparison) for comparison in comparisons]
+        document = {"first": labels[0], "second": labels[1], "level": 0.95, "unit": unit, "comparisons": rows}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        _compare_runs(args)
+        _print(labels, comparisons, caption)
     return 0
 
 
-def _compare_runs(args: argparse.Namespace) -> None:
+def _compare_runs(args: argparse.Namespace) -> "Compared":
     from gtpo.compare import compare_runs, held_out_sets, unpaired_seeds
-    from gtpo.runs.run import load_runs
     from gtpo.runs.variants import name_variants
 
-    runs = name_variants(load_runs([*args.first, *args.second]))  # together, so no run is on both sides
+    runs = name_variants(load_noted([*args.first, *args.second], skip=False))  # together: no run is on both sides
     first, second = runs[: len(args.first)], runs[len(args.first) :]
-    for run in runs:
-        note_run(run)
     comparisons = compare_runs(first, second, args.levels)
     for name in unpaired_seeds(first, second):
         note(f"{name} is left out of paired differences: the other side has no run with its seed")
@@ -80,32 +77,39 @@ def _compare_runs(args: argparse.Namespace) -> None:
         note(f"held-out results are not compared, because they were measured differently ({'; '.join(sets)})")
     if len(steps := sorted({run.num_steps for run in runs})) > 1:
         note(f"the runs have {' and '.join(map(str, steps))} steps, so their ends are not at the same step")
+    is_paired = any(comparison.is_paired for comparison in comparisons)
+    pairing = "paired by seed" if is_paired else "not paired: the sets share fewer than two seeds"
+    caption = [f"{pairing}; intervals: the wider of Student's and the bootstrap's over seeds"]
+    if any(comparison.more_seeds is not None for comparison in comparisons):
+        caption.append(
+            "more seeds: to add to each set until the interval excludes 0 four times in five, "
+            "if difference and spread stay"
+        )
+    caption.append("no interval: one run on a side, or no spread; collapsed runs are judged by Fisher's exact test")
     labels = _labels(*([(run.method, run.name) for run in side] for side in (first, second)))
-    _show(args.json, labels, comparisons, "run", _caption(comparisons))
+    return labels, comparisons, caption
 
 
-def _compare_evaluations(args: argparse.Namespace) -> None:
+def _compare_evaluations(args: argparse.Namespace) -> "Compared":
     from gtpo.compare import compare_evaluations
     from gtpo.evaluation.metrics import measure
     from gtpo.evaluation.samples import read_samples
     from gtpo.evaluation.tables import sampling_difference, sampling_lines
 
-    paths = [path.resolve() for path in (*args.first, *args.second)]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise ConfigError(f"{path} was passed twice. Leave one out.")
+    if args.levels:
+        raise ConfigError("--levels only applies to runs. Leave it out for sample files.")
+    paths = [*args.first, *args.second]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ConfigError("A sample file was passed twice. Leave one out.")
     with ProgressBar() as progress:
-        first = [measure(read_samples(path), None, progress) for path in args.first]
-        second = [measure(read_samples(path), None, progress) for path in args.second]
-    comparisons = compare_evaluations(first, second)
+        measurements = [measure(read_samples(path), None, progress) for path in paths]
+    first, second = measurements[: len(args.first)], measurements[len(args.first) :]
     if difference := sampling_difference(first, second):
         note(f"the two sides were sampled differently ({difference}), which may be what makes the difference")
-    labels = _labels(
-        [(measurement.model, str(path)) for measurement, path in zip(first, args.first, strict=True)],
-        [(measurement.model, str(path)) for measurement, path in zip(second, args.second, strict=True)],
-    )
+    names = [(measurement.model, str(path)) for measurement, path in zip(measurements, paths, strict=True)]
+    labels = _labels(names[: len(first)], names[len(first) :])
     scope = "intervals: bootstrap over problems; they do not cover other training seeds"
-    _show(args.json, labels, comparisons, "problem", "\n".join([*sampling_lines([*first, *second]), scope]))
+    return labels, compare_evaluations(first, second), [*sampling_lines(measurements), scope]
 
 
 def _is_sample_file(path: Path) -> bool:
@@ -124,47 +128,13 @@ def _labels(first: list[tuple[str, str]], second: list[tuple[str, str]]) -> tupl
     return a, b
 
 
-def _caption(comparisons: "Sequence[Comparison]") -> str:
-    is_paired = any(comparison.is_paired for comparison in comparisons)
-    pairing = "paired by seed" if is_paired else "not paired: the sets share fewer than two seeds"
-    lines = [f"{pairing}; intervals: the wider of Student's and the bootstrap's over seeds"]
-    if any(comparison.more_seeds is not None for comparison in comparisons):
-        lines.append(
-            "more seeds: to add to each set until the interval excludes 0 four times in five, "
-            "if difference and spread stay"
-        )
-    if any(comparison.low is None for comparison in comparisons):
-        lines.append("no interval: one run on a side, or no spread; collapsed runs are judged by Fisher's exact test")
-    return "\n".join(lines)
-
-
-def _show(
-    as_json: bool, labels: tuple[str, str], comparisons: "Sequence[Comparison]", unit: str, caption: str
-) -> None:
-    if as_json:
-        document = {
-            "first": labels[0],
-            "second": labels[1],
-            "level": 0.95,
-            "unit": unit,
-            "comparisons": [dataclasses.asdict(comparison) for comparison in comparisons],
-        }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    else:
-        _print(labels, comparisons, caption)
-
-
-def _print(labels: tuple[str, str], comparisons: "Sequence[Comparison]", caption: str) -> None:
+def _print(labels: tuple[str, str], comparisons: "Sequence[Comparison]", caption: Sequence[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     first, second = map(printable, labels)
-    table = Table(
-        title=Text(f"{first} against {second}"),
-        caption=Text(caption),
-        title_justify="left",
-        caption_justify="left",
-    )
+    title = Text(f"{first} against {second}")
+    table = Table(title=title, caption=Text("\n".join(caption)), title_justify="left", caption_justify="left")
     headings = ["", first, second, "difference", "95 % interval", "verdict"]
     if has_more := any(comparison.more_seeds is not None for comparison in comparisons):
         headings.append("more seeds")

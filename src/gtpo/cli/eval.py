@@ -143,17 +143,17 @@ def _print(evaluation: "Evaluation", layout: str) -> None:
 
 
 def _write(evaluation: "Evaluation", out: Path) -> None:
-    from gtpo.report.evaluations import result_curves
+    from gtpo.report.evaluations import evaluation_panels
     from gtpo.report.figure import draw_evaluations
 
     document = evaluation.to_json()
     results = out / "results.json"
     figures = [out / "curves.png", out / "curves.svg"]
-    curves = [curve for result in document["results"] for curve in result_curves(result, result["model"])]
+    panels = evaluation_panels((result, result["model"]) for result in document["results"])
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
-        draw_evaluations(curves, figures)
+        draw_evaluations(panels, figures)
     sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
 
 

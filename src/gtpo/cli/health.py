@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import LEVEL_COLORS, note_run, note_skipped
+from gtpo.cli.console import LEVEL_COLORS, load_noted
 from gtpo.text import printable
 
 if TYPE_CHECKING:
     from gtpo.health.verdict import Verdict
-    from gtpo.runs.run import Run
 
 _EPILOG = """\
 examples:
@@ -35,24 +34,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", type=Path, help="a run's folder, metrics.jsonl, trainer_state.json or CSV")
-    add(
-        "--entropy-threshold",
-        type=float,
-        default=None,
-        metavar="NATS",
-        help="default: the threshold that the run recorded, otherwise ln 2",
-    )
+    threshold_help = "default: the threshold that the run recorded, otherwise ln 2"
+    add("--entropy-threshold", type=float, metavar="NATS", help=threshold_help)
     add("--json", action="store_true", help="print JSON")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    from gtpo.runs.run import health_of_run, load_runs, runs_among
-
-    documents: list[dict[str, Any]] = []
-    for run in load_runs(runs_among(args.runs, note_skipped)):
-        note_run(run)
-        documents.append(_document(run, health_of_run(run, args.entropy_threshold)))
+    documents = [_document(run.name, run.health(args.entropy_threshold)) for run in load_noted(args.runs)]
     if args.json:
         sys.stdout.write(json.dumps(documents, indent=2) + "\n")
     else:
@@ -60,12 +49,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _document(run: "Run", verdicts: "list[Verdict]") -> dict[str, Any]:
+def _document(name: str, verdicts: "list[Verdict]") -> dict[str, Any]:
     from gtpo.health.verdict import first_alarms
 
     last = verdicts[-1]
     return {
-        "run": run.name,
+        "run": name,
         "step": int(last.step),
         "verdict": last.name,
         "level": last.level,
@@ -90,11 +79,8 @@ def _print(documents: list[dict[str, Any]]) -> None:
         for finding in document["findings"]:
             name = NAMES[finding["level"]]
             console.print(Text(f"  {name}: {finding['reason']}.\n    What to try: {finding['remedy']}."))
-        earlier = [alarm for alarm in document["history"] if not _is_present(alarm, document["findings"])]
+        present = {finding["kind"]: finding["level"] for finding in reversed(document["findings"])}
+        earlier = [alarm for alarm in document["history"] if alarm["level"] > present.get(alarm["kind"], 0)]
         if earlier:
             alarms = [f"{alarm['kind'].replace('_', ' ')} (step {alarm['first_step']})" for alarm in earlier]
             console.print(Text(f"  earlier: {', '.join(alarms)}"))
-
-
-def _is_present(alarm: dict[str, Any], findings: list[dict[str, Any]]) -> bool:
-    return any(finding["kind"] == alarm["kind"] and finding["level"] >= alarm["level"] for finding in findings)

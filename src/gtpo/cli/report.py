@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import LEVEL_COLORS, note_run, note_skipped, show, sparkline
+from gtpo.cli.console import LEVEL_COLORS, load_noted, show, sparkline
 from gtpo.files import writing
-from gtpo.text import MISSING, printable
+from gtpo.text import printable
 
 if TYPE_CHECKING:
     from gtpo.runs.run import Run
@@ -23,9 +23,6 @@ Runs of the same method are drawn as one line. The method is that of run.json, o
 seed.
 """
 
-_QUANTITIES = (("accuracy", 100, 1, " %"), ("format", 100, 1, " %"), ("entropy", 1, 3, ""))
-"""What the summary shows of the end of training: meaning, scale, decimals and unit."""
-
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
@@ -38,26 +35,18 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", type=Path, help="a run's folder, metrics.jsonl, trainer_state.json or CSV")
-    add(
-        "--out",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="the page (default: report.html in the run's folder, or here for several runs)",
-    )
-    add("--png", type=Path, default=None, metavar="DIR", help="also write figures for papers as PNG")
-    add("--svg", type=Path, default=None, metavar="DIR", help="also write figures for papers as SVG")
+    out_help = "the page (default: report.html in the run's folder, or here for several runs)"
+    add("--out", type=Path, metavar="FILE", help=out_help)
+    add("--png", type=Path, metavar="DIR", help="also write figures for papers as PNG")
+    add("--svg", type=Path, metavar="DIR", help="also write figures for papers as SVG")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     from gtpo.report.page import report_page
-    from gtpo.runs.run import load_runs, runs_among
     from gtpo.runs.variants import name_variants
 
-    runs = name_variants(load_runs(runs_among(args.runs, note_skipped)))
-    for run in runs:
-        note_run(run)
+    runs = name_variants(load_noted(args.runs))
     _print(runs)
     out = args.out or ((runs[0].path if len(runs) == 1 else Path()) / "report.html")
     page = report_page(runs)
@@ -74,7 +63,7 @@ def _draw(runs: "Sequence[Run]", png: Path | None, svg: Path | None) -> None:
     from gtpo.report.evaluations import evaluations_of
     from gtpo.report.figure import draw_evaluations, draw_training
 
-    curves, _ = evaluations_of(runs)
+    panels, _ = evaluations_of(runs)
     for folder, suffix in ((png, "png"), (svg, "svg")):
         if folder is None:
             continue
@@ -82,7 +71,7 @@ def _draw(runs: "Sequence[Run]", png: Path | None, svg: Path | None) -> None:
         with writing(folder, "Choose another folder with --png or --svg."):
             if draw_training(runs, [training]):
                 sys.stdout.write(f"{training}\n")
-            if draw_evaluations(curves, [evaluation]):
+            if draw_evaluations(panels, [evaluation]):
                 sys.stdout.write(f"{evaluation}\n")
 
 
@@ -90,22 +79,19 @@ def _print(runs: "Sequence[Run]") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from gtpo.runs.measures import final
-    from gtpo.runs.run import health_of_run
+    from gtpo.report.page import ENDS, end_of_training
 
-    table = Table(box=None, pad_edge=False)
-    headings = ("run", "steps", "accuracy", "", "format", "", "entropy", "", "health")
-    for heading in headings:
-        justify = "right" if heading in ("steps", "accuracy", "format", "entropy") else "left"
-        table.add_column(heading, justify=justify, no_wrap=True)
+    table = Table("run", box=None, pad_edge=False)
+    table.add_column("steps", justify="right")
+    for meaning in ENDS:
+        table.add_column(meaning, justify="right", no_wrap=True)
+        table.add_column(no_wrap=True)
+    table.add_column("health", no_wrap=True)
     for run in runs:
         cells = [Text(printable(run.name)), Text(str(run.num_steps))]
-        for meaning, scale, digits, unit in _QUANTITIES:
-            series = run.series(meaning)
-            end = final(series)
-            cells.append(Text(MISSING if end is None else f"{scale * end:.{digits}f}{unit}"))
-            cells.append(Text(sparkline(series.values, 16), style="cyan"))
-        verdict = health_of_run(run)[-1]
-        cells.append(Text(verdict.name, style=LEVEL_COLORS[verdict.level]))
-        table.add_row(*cells)
+        for meaning in ENDS:
+            cells.append(Text(end_of_training([run], meaning)[0]))
+            cells.append(Text(sparkline(run.series(meaning).values, 16), style="cyan"))
+        verdict = run.health()[-1]
+        table.add_row(*cells, Text(verdict.name, style=LEVEL_COLORS[verdict.level]))
     show(table, width=150)

@@ -48,25 +48,21 @@ def nothing_scored(state: State) -> Findings:
 
 def gradient_exploding(state: State) -> Findings:
     """Gradients are many times their usual size. Clipping protects the weights only for a while."""
-    recent, usual = state["grad_norm"].recent, state["grad_norm"].usual
-    if recent is None or not usual:
-        return
-    level = _level(recent / usual, 10, 100)
-    if level:
-        reason = f"the gradient norm is {recent / usual:.0f} times its usual {usual:.3g}"
+    usual = state["grad_norm"].usual
+    ratio = state["grad_norm"].recent / usual if usual > 0 else 0.0
+    if level := _level(ratio, 10, 100):
+        reason = f"the gradient norm is {ratio:.0f} times its usual {usual:.3g}"
         yield Finding("gradient_exploding", level, reason, f"{_SMALLER_STEPS}, or lower max_grad_norm")
 
 
 def entropy_rising(state: State) -> Findings:
     """Entropy rises through the threshold: the collapse that GTPO's filter is meant to prevent."""
     first, recent = state["completion_entropy"].first, state["completion_entropy"].recent
-    if first is None or recent is None:
-        return
     threshold = LN2 if state.entropy_threshold is None else state.entropy_threshold
-    limits = (threshold, 1.5 * threshold) if first <= threshold else (1.5 * first, 2 * first)
-    level = _level(recent, *limits)
-    if level == 0 and first <= threshold:
-        level = _level(recent, max(2 * first, threshold / 2), math.inf)
+    if first <= threshold:
+        level = _level(recent, min(threshold, max(2 * first, threshold / 2)), 1.5 * threshold)
+    else:
+        level = _level(recent, 1.5 * first, 2 * first)
     if level:
         reason = f"entropy rose from {first:.2f} to {recent:.2f} nats (threshold {threshold:.2f})"
         remedy = f"{_SMALLER_STEPS}; turn the entropy filter on (entropy_filter='all') or raise entropy_penalty"
@@ -76,7 +72,7 @@ def entropy_rising(state: State) -> Findings:
 def entropy_vanishing(state: State) -> Findings:
     """Nothing is left to explore. A solved task looks the same, so this is only a warning."""
     first, recent = state["completion_entropy"].first, state["completion_entropy"].recent
-    if first is not None and recent is not None and recent < 0.01 and recent < first / 10:
+    if recent < 0.01 and recent < first / 10:
         reason = f"entropy fell from {first:.2f} to {recent:.4f} nats: completions of a prompt hardly differ"
         remedy = "Stop here if the accuracy is high enough; otherwise raise the temperature, or lower entropy_penalty"
         yield Finding("entropy_vanishing", 1, reason, f"{remedy} and conflict_positive_weight")
@@ -89,47 +85,40 @@ def format_falling(state: State) -> Findings:
 
 def accuracy_falling(state: State) -> Findings:
     """Accuracy falls. If the format stays, no other metric may show it."""
-    half = 0.5 * (state["accuracy"].best or 0.0)
-    limits = (0.15, max(0.15, half))
+    limits = (0.15, max(0.15, 0.5 * state["accuracy"].best))
     yield from _falling(state, "accuracy", limits, "make sure that the reward rewards correct answers")
 
 
 def length_exploding(state: State) -> Findings:
     """Completions grow without getting better, or until they are truncated."""
-    first, recent, cut, accuracy = state["length"].first, state["length"].recent, state["truncated"], state["accuracy"]
-    if first is None or recent is None or recent < 1.3 * first:
-        return
-    frac_cut = cut.recent or 0.0
+    length, truncated, accuracy = state["length"], state["truncated"], state["accuracy"]
     remedy = "Look for a reward that favours length; raise max_completion_length, or use loss_type='dr_grpo'"
-    reason = f"length grew from {first:.0f} to {recent:.0f} tokens"
-    if recent > 1.5 * first and frac_cut - (cut.first or 0.0) > 0.2:
-        reason += f" and {100 * frac_cut:.0f} % of completions are truncated"
-        yield Finding("length_exploding", 2 if frac_cut > 0.5 else 1, reason, remedy)
-    elif accuracy.recent is not None and accuracy.recent < (accuracy.first or 0.0):
+    reason = f"length grew from {length.first:.0f} to {length.recent:.0f} tokens"
+    if length.recent > 1.5 * length.first and truncated.recent - truncated.first > 0.2:
+        reason += f" and {100 * truncated.recent:.0f} % of completions are truncated"
+        yield Finding("length_exploding", 2 if truncated.recent > 0.5 else 1, reason, remedy)
+    elif length.recent >= 1.3 * length.first and accuracy.recent < accuracy.first:
         yield Finding("length_exploding", 1, f"{reason} and accuracy is lower than at the start", remedy)
 
 
 def length_vanishing(state: State) -> Findings:
     """Completions shrink. With a good format and no gain in accuracy, the reward is being gamed."""
-    first, recent = state["length"].first, state["length"].recent
-    if first is None or recent is None or recent > 0.5 * first:
-        return
-    accuracy, form = state["accuracy"], state["format"]
-    reason = f"length fell from {first:.0f} to {recent:.0f} tokens"
+    length, accuracy, form = state["length"], state["accuracy"], state["format"]
+    reason = f"length fell from {length.first:.0f} to {length.recent:.0f} tokens"
     remedy = "Read some completions (gtpo inspect) and close the loophole in the reward"
-    is_gamed = form.recent is not None and form.first is not None and form.recent >= form.first
-    if is_gamed and accuracy.recent is not None and accuracy.recent <= (accuracy.first or 0.0):
-        reason += f" while format stays at {100 * (form.recent or 0):.0f} % and accuracy is no better: a gamed reward"
+    is_gamed = form.recent >= form.first and accuracy.recent <= accuracy.first
+    if length.recent <= 0.5 * length.first and is_gamed:
+        reason += f" while format stays at {100 * form.recent:.0f} % and accuracy is no better: a gamed reward"
         yield Finding("length_vanishing", 2, reason, remedy)
-    elif recent < 0.3 * first:
+    elif length.recent < 0.3 * length.first:
         yield Finding("length_vanishing", 1, reason, remedy)
 
 
 def groups_tied(state: State) -> Findings:
     """A group whose completions all have the same reward teaches nothing."""
-    recent, accuracy = state["tied"].recent, state["accuracy"].recent
-    if recent is not None and recent > 0.8:
-        is_easy = accuracy is not None and accuracy > 0.5
+    recent = state["tied"].recent
+    if recent > 0.8:
+        is_easy = state["accuracy"].recent > 0.5
         remedy = "Train on harder problems" if is_easy else "Train on easier problems, or raise num_generations"
         reason = f"{100 * recent:.0f} % of the groups are tied, so almost nothing is learned"
         yield Finding("groups_tied", 1, reason, remedy)
@@ -137,10 +126,10 @@ def groups_tied(state: State) -> Findings:
 
 def completions_filtered(state: State) -> Findings:
     """The entropy filter leaves little to learn from."""
-    kept = state["kept"].recent
-    level = 0 if kept is None or not _is_scored(state) else _level(1 - kept, 0.5, 0.9)
-    if kept is not None and level:
-        reason = f"the entropy filter drops {100 * (1 - kept):.0f} % of the completions"
+    dropped = 1 - state["kept"].recent
+    level = _level(dropped, 0.5, 0.9)
+    if level and _is_scored(state):
+        reason = f"the entropy filter drops {100 * dropped:.0f} % of the completions"
         remedy = f"{_SMALLER_STEPS}; if this is so from the start, set entropy_filter='auto' or another threshold"
         yield Finding("completions_filtered", level, reason, remedy)
 
@@ -148,7 +137,7 @@ def completions_filtered(state: State) -> Findings:
 def rewards_timing_out(state: State) -> Findings:
     """Answers that could not be graded in time count as wrong."""
     recent = state["timeouts"].recent
-    if recent is not None and recent >= 1:
+    if recent >= 1:
         reason = f"{recent:.1f} answers a step could not be graded in time and count as wrong"
         yield Finding("rewards_timing_out", 1, reason, "Look at these answers, or raise the grader's timeout")
 
@@ -156,13 +145,11 @@ def rewards_timing_out(state: State) -> Findings:
 def ratios_off(state: State) -> Findings:
     """The sampler's and the trainer's probabilities differ, or the policy has moved far since it sampled."""
     ratio, clipped = state["ratio"].recent, state["clipped"].recent
-    if ratio is not None:
-        level = _level(abs(math.log(max(ratio, 1e-9))), math.log(1.25), LN2)
-        if level:
-            reason = f"the mean importance ratio between trainer and sampler is {ratio:.2f}, not about 1"
-            remedy = "Sync the sampler's weights more often, match its precision, or sample with the trainer"
-            yield Finding("ratios_off", level, reason, remedy)
-    if clipped is not None and clipped > 0.3:
+    if level := _level(abs(math.log(max(ratio, 1e-9))), math.log(1.25), LN2):
+        reason = f"the mean importance ratio between trainer and sampler is {ratio:.2f}, not about 1"
+        remedy = "Sync the sampler's weights more often, match its precision, or sample with the trainer"
+        yield Finding("ratios_off", level, reason, remedy)
+    if clipped > 0.3:
         reason = f"{100 * clipped:.0f} % of the tokens are clipped: the policy has moved far since it sampled"
         yield Finding("ratios_off", 1, reason, f"{_SMALLER_STEPS}, or lower num_iterations and steps_per_generation")
 
@@ -190,12 +177,9 @@ def _is_scored(state: State) -> bool:
 
 
 def _falling(state: State, meaning: str, limits: tuple[float, float], remedy: str) -> Findings:
-    track = state[meaning]
-    level = _level(track.drop, *limits)
-    if level:
-        reason = (
-            f"{meaning} fell from {100 * (track.best or 0):.0f} % at its best to {100 * (track.recent or 0):.0f} %"
-        )
+    best, recent = state[meaning].best, state[meaning].recent
+    if level := _level(best - recent, *limits):
+        reason = f"{meaning} fell from {100 * best:.0f} % at its best to {100 * recent:.0f} %"
         yield Finding(f"{meaning}_falling", level, reason, f"{_SMALLER_STEPS}; {remedy}")
 
 

@@ -1,6 +1,7 @@
 """The state of a run as the checks see it: a few numbers of each logged series."""
 
 import collections
+import math
 import statistics
 
 from gtpo.files import is_number
@@ -11,37 +12,29 @@ WINDOW = 5
 
 
 class Track:
-    """One series: where it started, where it is, and its best value."""
+    """One series as means over `WINDOW` rows: the first, the best and the most recent one.
+
+    All are NaN until there are enough rows. Every comparison with NaN is false, so no check finds anything before.
+    """
 
     def __init__(self) -> None:
-        self.recent_values: collections.deque[float] = collections.deque(maxlen=WINDOW)
-        self.earlier: collections.deque[float] = collections.deque(maxlen=10 * WINDOW)
-        self.first: float | None = None
-        self.best: float | None = None
+        self.first = self.best = self.recent = math.nan
+        self._last: collections.deque[float] = collections.deque(maxlen=WINDOW)
+        self._earlier: collections.deque[float] = collections.deque(maxlen=10 * WINDOW)
 
     def add(self, value: float) -> None:
-        if len(self.recent_values) == WINDOW:
-            self.earlier.append(self.recent_values[0])
-        self.recent_values.append(value)
-        mean = self.recent
-        if mean is not None:
-            self.first = mean if self.first is None else self.first
-            self.best = mean if self.best is None else max(self.best, mean)
+        if len(self._last) == WINDOW:
+            self._earlier.append(self._last[0])
+        self._last.append(value)
+        if len(self._last) == WINDOW:
+            self.recent = statistics.fmean(self._last)
+            self.first = self.recent if math.isnan(self.first) else self.first
+            self.best = self.recent if math.isnan(self.best) else max(self.best, self.recent)
 
     @property
-    def recent(self) -> float | None:
-        """The mean of the last rows, once there are enough of them."""
-        return statistics.fmean(self.recent_values) if len(self.recent_values) == WINDOW else None
-
-    @property
-    def usual(self) -> float | None:
-        """The median of the rows before the last ones, once there are enough of them too."""
-        return statistics.median(self.earlier) if len(self.earlier) >= WINDOW else None
-
-    @property
-    def drop(self) -> float:
-        """How far the series is below its best value."""
-        return 0.0 if self.best is None or self.recent is None else self.best - self.recent
+    def usual(self) -> float:
+        """The median of the rows before the last ones."""
+        return statistics.median(self._earlier) if len(self._earlier) >= WINDOW else math.nan
 
 
 class State:

@@ -1,8 +1,4 @@
-"""The health of a run: healthy, warning or collapsing, the reason in one sentence, and what to try.
-
-`Health.add` takes the rows of metrics one at a time, so a callback can ask at every logging step. `health_of` does the
-same for the rows of a finished run. The checks are in `gtpo.health.checks`.
-"""
+"""The health of a run: healthy, warning or collapsing, the reason in one sentence, and what to try."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -34,13 +30,9 @@ class Verdict:
     def reason(self) -> str:
         return self.findings[0].reason if self.findings else "no check found a problem"
 
-    @property
-    def remedy(self) -> str:
-        return self.findings[0].remedy if self.findings else ""
-
 
 class Health:
-    """Watches a run: pass each row of metrics to `add` in turn."""
+    """Watches a run: pass each row of metrics to `add` in turn, as a callback does at every logging step."""
 
     def __init__(self, *, entropy_threshold: float | None = None) -> None:
         self.state = State(entropy_threshold)
@@ -52,7 +44,7 @@ class Health:
 
 
 def health_of(rows: Iterable[Row], *, entropy_threshold: float | None = None) -> list[Verdict]:
-    """A verdict after each row.
+    """A verdict after each row of a finished run.
 
     >>> broken = [{"step": step, "format": 0.9 if step < 8 else 0.2} for step in range(16)]
     >>> verdicts = health_of(broken)

@@ -1,69 +1,61 @@
 """The pass@k and maj@k curves in the results.json files that `gtpo eval` writes."""
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gtpo.files import is_number, parse_json
+from gtpo.report.curves import Line, Panel
 from gtpo.runs.run import Run
 
 KINDS = ("pass", "maj")
+Labelled = tuple[dict[str, Any], str]
+"""A result of `gtpo eval`, about one model on one problem set, and the name of its line."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """pass@k or maj@k at one k, with its interval over problems, in percent."""
-
-    k: int
-    value: float
-    low: float
-    high: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Curve:
-    """pass@k or maj@k over k of one run or model, which `label` names, on one problem set."""
-
-    label: str
-    problems: str
-    kind: str
-    points: list[Point]
-
-
-def evaluations_of(runs: Sequence[Run]) -> tuple[list[Curve], list[str]]:
-    """The curves of the evaluations in the folders of these runs, and notes on files that cannot be used."""
-    curves: list[Curve] = []
+def evaluations_of(runs: Sequence[Run]) -> tuple[list[Panel], list[str]]:
+    """The panels of the evaluations in the folders of these runs, and notes on files that cannot be used."""
+    results: list[Labelled] = []
     notes: list[str] = []
     for run in runs:
         for path in sorted({*run.path.glob("results.json"), *run.path.glob("*/results.json")}):
             try:
-                results = _results_of_run(parse_json(path.read_text())["results"], run.path)
-                if not results:
-                    notes.append(f"{path} is about several models, none of them named like this run, and was left out")
-                curves += [curve for result in results for curve in result_curves(result, run.name)]
+                results_of_run = _results_of_run(parse_json(path.read_text())["results"], run.path)
+                own = [(result, run.name) for result in results_of_run]
+                evaluation_panels(own)  # raises if a value is not what it should be
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 notes.append(f"{path} is not what `gtpo eval` writes and was left out")
-    return curves, notes
+                continue
+            if not own:
+                notes.append(f"{path} is about several models, none of them named like this run, and was left out")
+            results += own
+    return evaluation_panels(results), notes
 
 
-def result_curves(result: dict[str, Any], label: str) -> list[Curve]:
-    """The curves of one result: one model on one problem set, as `gtpo eval` writes it to results.json."""
-    curves: list[Curve] = []
-    for kind in KINDS:
-        points: list[Point] = []
-        for name, estimate in result["metrics"].items():
-            if name.startswith(f"{kind}@"):
-                bounds = [estimate[field] for field in ("value", "low", "high")]
-                if not all(map(is_number, bounds)):
-                    raise ValueError(f"{name} is not a number")
-                points.append(Point(int(name.removeprefix(f"{kind}@")), *(100 * bound for bound in bounds)))
-        if any(not 1 <= point.k <= 10**9 for point in points):
-            raise ValueError(f"k of {kind}@k must be at least 1")
-        if points:
-            problems = str(result["problems"]["name"])
-            curves.append(Curve(label, problems, kind, sorted(points, key=lambda point: point.k)))
-    return curves
+def evaluation_panels(results: Iterable[Labelled]) -> list[Panel]:
+    """A panel per problem set and kind, in percent over k, with a line for each result."""
+    panels: dict[tuple[str, str], Panel] = {}
+    for result, name in results:
+        problems = str(result["problems"]["name"])
+        for kind in KINDS:
+            line = _line(result["metrics"], kind, name)
+            if line.x:
+                panel = panels.setdefault((problems, kind), Panel(kind, problems, f"{kind}@k, %", [], over="k"))
+                panel.lines.append(line)
+    return list(panels.values())
+
+
+def _line(metrics: dict[str, Any], kind: str, name: str) -> Line:
+    points: list[tuple[int, ...]] = []
+    for metric, estimate in metrics.items():
+        if metric.startswith(f"{kind}@"):
+            k = int(metric.removeprefix(f"{kind}@"))
+            bounds = [estimate[field] for field in ("value", "low", "high")]
+            if not 1 <= k <= 10**9 or not all(map(is_number, bounds)):
+                raise ValueError(f"k of {metric} must be at least 1, and its estimate must be numbers")
+            points.append((k, *(100 * bound for bound in bounds)))
+    columns = list(zip(*sorted(points), strict=True)) or [()] * 4
+    return Line(name, *map(list, columns))
 
 
 def _results_of_run(results: Sequence[dict[str, Any]], folder: Path) -> Sequence[dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gtpo.report.curves import Panel, methods, sections
-from gtpo.report.evaluations import KINDS, Curve
+from gtpo.report.curves import Panel, sections
+from gtpo.report.evaluations import KINDS
 from gtpo.runs.run import Run
 from gtpo.text import printable
 
@@ -21,79 +21,63 @@ def draw_training(runs: Sequence[Run], paths: Sequence[Path]) -> bool:
 
     The suffix of each path, .png or .svg, selects the format.
     """
-    panels = [panel for section in sections(runs) for panel in section.panels if panel.key in PAPER_KEYS]
-    if not panels:
-        return False
-    colors = _colors(methods(runs))
-    figure, axes = _figure(1, len(panels))
-    for axis, panel in zip(axes[0], panels, strict=True):
-        _draw_panel(axis, panel, colors)
-    _save(figure, colors, paths)
-    return True
+    panels = [panel for section in sections(runs).values() for panel in section if panel.key in PAPER_KEYS]
+    return _draw([panels], paths)
 
 
-def draw_evaluations(curves: Sequence[Curve], paths: Sequence[Path]) -> bool:
-    """Draw pass@k (%) and maj@k (%) over k: a row per kind, a column per problem set; False if there is no curve."""
-    sets = list(dict.fromkeys(curve.problems for curve in curves))
-    kinds = [kind for kind in KINDS if any(curve.kind == kind for curve in curves)]
-    if not kinds:
-        return False
-    colors = _colors([curve.label for curve in curves])
-    figure, axes = _figure(len(kinds), len(sets))
-    for row, kind in zip(axes, kinds, strict=True):
-        for axis, problems in zip(row, sets, strict=True):
-            shown = [curve for curve in curves if (curve.problems, curve.kind) == (problems, kind)]
-            if shown:
-                _draw_curves(axis, shown, colors)
-                axis.set_title(_name(problems), parse_math=False)
-                axis.set_ylabel(f"{kind}@k (%)")
-            else:
-                axis.remove()
-    _save(figure, colors, paths)
-    return True
+def draw_evaluations(panels: Sequence[Panel], paths: Sequence[Path]) -> bool:
+    """Draw pass@k (%) and maj@k (%) over k: a row per kind, a column per problem set; False if there is no panel."""
+    by_place = {(panel.key, panel.title): panel for panel in panels}
+    kinds = [kind for kind in KINDS if any(panel.key == kind for panel in panels)]
+    problem_sets = dict.fromkeys(panel.title for panel in panels)
+    return _draw([[by_place.get((kind, problems)) for problems in problem_sets] for kind in kinds], paths)
 
 
-def _colors(names: Sequence[str]) -> dict[str, str]:
-    return {name: f"C{number % 10}" for number, name in enumerate(dict.fromkeys(names))}
-
-
-def _figure(num_rows: int, num_columns: int) -> tuple["Figure", Any]:
+def _draw(rows: Sequence[Sequence[Panel | None]], paths: Sequence[Path]) -> bool:
+    """Draw rows of panels with a common legend, unless there is no panel."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(max(4.8, 3.6 * num_columns), 2.9 * num_rows + 0.3), layout="constrained")
-    axes = figure.subplots(num_rows, num_columns, squeeze=False)
-    for axis in axes.flat:
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    names = dict.fromkeys(line.name for row in rows for panel in row if panel for line in panel.lines)
+    if not names:
+        return False
+    colors = {name: f"C{number % 10}" for number, name in enumerate(names)}
+    size = (max(4.8, 3.6 * len(rows[0])), 2.9 * len(rows) + 0.3)
+    figure = Figure(figsize=size, layout="constrained")
+    all_axes = figure.subplots(len(rows), len(rows[0]), squeeze=False)
+    for axes, row in zip(all_axes, rows, strict=True):
+        for axis, panel in zip(axes, row, strict=True):
+            if panel is None:
+                axis.remove()
+            else:
+                _draw_panel(axis, panel, colors)
+    _save(figure, colors, paths)
+    return True
 
 
 def _draw_panel(axis: "Axes", panel: Panel, colors: dict[str, str]) -> None:
+    is_over_k = panel.over == "k"
     for line in panel.lines:
-        color = colors[line.method]
-        axis.plot(line.steps, line.mean, color=color, linewidth=1.8)
-        if len(line.runs) > 1:
-            axis.fill_between(line.steps, line.low, line.high, color=color, alpha=0.18, linewidth=0)
+        color = colors[line.name]
+        axis.plot(line.x, line.y, color=color, linewidth=1.8, marker="o" if is_over_k else "", markersize=4)
+        if is_over_k or line.thin:
+            axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
+        if is_over_k:
+            axis.vlines(line.x, line.low, line.high, color=color, alpha=0.3, linewidth=1)
     for name, value in panel.marks.items():
         axis.axhline(value, color="0.5", linestyle="--", linewidth=1)
         axis.annotate(name, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="0.4")
-    axis.set_xlabel("step")
-    axis.set_ylabel(f"{panel.title} ({panel.unit})" if panel.unit else panel.title)
-
-
-def _draw_curves(axis: "Axes", curves: Sequence[Curve], colors: dict[str, str]) -> None:
-    for curve in curves:
-        color = colors[curve.label]
-        ks = [point.k for point in curve.points]
-        axis.plot(ks, [point.value for point in curve.points], color=color, marker="o", markersize=4)
-        low, high = [point.low for point in curve.points], [point.high for point in curve.points]
-        axis.fill_between(ks, low, high, color=color, alpha=0.15, linewidth=0)
-        axis.vlines(ks, low, high, color=color, alpha=0.3, linewidth=1)
-    all_ks = sorted({point.k for curve in curves for point in curve.points})
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(all_ks, [str(k) for k in all_ks])
-    axis.minorticks_off()
-    axis.set_xlabel("k")
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_xlabel(panel.over)
+    if is_over_k:
+        ks = sorted({k for line in panel.lines for k in line.x})
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(ks, [str(k) for k in ks])
+        axis.minorticks_off()
+        axis.set_title(_name(panel.title), parse_math=False)
+        axis.set_ylabel(f"{panel.key}@k (%)")
+    else:
+        axis.set_ylabel(f"{panel.title} ({panel.unit})" if panel.unit else panel.title)
 
 
 def _save(figure: "Figure", colors: dict[str, str], paths: Sequence[Path]) -> None:

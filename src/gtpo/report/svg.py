@@ -2,18 +2,19 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from gtpo.report.curves import LEAST_LOG, Line, Panel
-from gtpo.report.evaluations import Curve
+from gtpo.report.curves import Line, Panel
 from gtpo.text import printable
 
 WIDTH, HEIGHT = 460, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 34
 NUM_COLORS = 8
 LONGEST_TEXT = 300
+LEAST_LOG = 1e-12
+"""A logarithmic axis draws smaller values as this one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,33 +51,24 @@ def nice_step(rough: float) -> float:
 
 
 def panel_svg(panel: Panel, colors: dict[str, int]) -> Markup:
-    """One panel: a band and a mean per method, its runs thin behind, and dashed marks."""
-    series = [run for line in panel.lines for run in line.runs]
-    steps = [step for run in series for step in run.steps]
-    low, high = _value_range([value for run in series for value in run.values], panel)
-    x = Axis(*_widened(min(steps), max(max(steps), min(steps) + 1)), LEFT, WIDTH - RIGHT)
-    y = Axis(low, high, HEIGHT - BOTTOM, TOP, panel.is_log)
+    """One panel: a band and a line per method or model, the runs of a method thin behind, and dashed marks."""
+    is_over_k = panel.over == "k"
+    xs = [x for line in panel.lines for curve in (line.x, *(run.steps for run in line.thin)) for x in curve]
+    ys = [y for line in panel.lines for curve in (line.y, *(run.values for run in line.thin)) for y in curve]
+    if is_over_k:
+        ys += [y for line in panel.lines for y in (*line.low, *line.high)]
+        x = Axis(min(xs), max(*xs, 2 * min(xs)), LEFT, WIDTH - RIGHT, is_log=True)
+        ticks = sorted(set(xs))
+    else:
+        x = Axis(*_widened(min(xs), max(*xs, min(xs) + 1)), LEFT, WIDTH - RIGHT)
+        ticks = x.ticks()
+    is_log = panel.key == "grad_norm" and min(ys) > LEAST_LOG and max(ys) > 30 * min(ys)
+    low, high = (min(ys) / 1.2, max(ys) * 1.2) if is_log else _value_range(ys, panel)
+    y = Axis(low, high, HEIGHT - BOTTOM, TOP, is_log)
     marks = [_mark(name, y.at(value)) for name, value in panel.marks.items() if low <= value <= high]
-    lines = [_line(line, x, y, f"c{colors[line.method]}") for line in panel.lines]
-    return _svg([_grid(x, y, "step", x.ticks()), *marks, *lines], f"{panel.title} over steps")
-
-
-def curve_svg(curves: Sequence[Curve], colors: dict[str, int]) -> Markup:
-    """pass@k or maj@k over k, in percent, with the interval over problems as a band and k on a logarithmic axis."""
-    ks = sorted({point.k for curve in curves for point in curve.points})
-    lowest = min(point.low for curve in curves for point in curve.points)
-    highest = max(point.high for curve in curves for point in curve.points)
-    low, high = min(math.floor(lowest / 10) * 10, 90), max(math.ceil(highest / 10) * 10, 10)
-    x = Axis(ks[0], max(ks[-1], 2 * ks[0]), LEFT, WIDTH - RIGHT, is_log=True)
-    y = Axis(low, max(high, low + 10), HEIGHT - BOTTOM, TOP)
-    parts = [_grid(x, y, "k", ks)]
-    for curve in curves:
-        color = f"c{colors[curve.label]}"
-        values = [(point.k, point.value) for point in curve.points]
-        parts.append(_band([(p.k, p.low) for p in curve.points], [(p.k, p.high) for p in curve.points], x, y, color))
-        parts.append(_main_line(values, x, y, color, curve.label))
-        parts += [_dot(x.at(k), y.at(value), 3, color) for k, value in values]
-    return _svg(parts, f"{curves[0].kind}@k over k")
+    lines = [_line(line, x, y, f"c{colors[line.name]}", is_over_k) for line in panel.lines]
+    name = f"{panel.key}@k over k" if is_over_k else f"{panel.title} over steps"
+    return _svg([_grid(x, y, panel.over, ticks), *marks, *lines], name)
 
 
 def clean(text: str) -> str:
@@ -95,9 +87,7 @@ def short(value: float) -> str:
 
 def _value_range(values: Sequence[float], panel: Panel) -> tuple[float, float]:
     low, high = min(values), max(values)
-    if panel.is_log:
-        return low / 1.2, high * 1.2
-    if panel.unit == "%":
+    if panel.unit.endswith("%"):
         bottom, top = math.floor((low - 1) / 10) * 10, math.ceil((high + 1) / 10) * 10
         return _widened(bottom if low < 0 else max(0.0, bottom), top if high > 100 else min(100.0, top))
     near = [mark for mark in panel.marks.values() if high > 0.3 * mark]
@@ -126,34 +116,19 @@ def _mark(name: str, height: float) -> str:
     return _horizontal("mark", height) + _text("markname", WIDTH - RIGHT - 4, height - 5, name)
 
 
-def _line(line: Line, x: Axis, y: Axis, color: str) -> str:
-    parts: list[str] = []
-    if len(line.runs) > 1:
-        low, high = zip(line.steps, line.low, strict=True), zip(line.steps, line.high, strict=True)
-        parts.append(_band(list(low), list(high), x, y, color))
-        for run in line.runs:
-            parts.append(f'<path class="thin {color}" d="{_path(zip(run.steps, run.values, strict=True), x, y)}"/>')
-    parts.append(_main_line(list(zip(line.steps, line.mean, strict=True)), x, y, color, line.method))
-    return "".join(parts)
-
-
-def _band(low: list[tuple[float, float]], high: list[tuple[float, float]], x: Axis, y: Axis, color: str) -> str:
-    return f'<path class="band {color}" d="{_path([*high, *reversed(low)], x, y)}Z"/>'
-
-
-def _main_line(points: Sequence[tuple[float, float]], x: Axis, y: Axis, color: str, name: str) -> str:
-    """A line with its name and last value as a tooltip; a single point is a dot."""
-    if not points:
-        return ""
-    last_x, last_y = points[-1]
-    tooltip = f"<title>{escape(clean(name))}: {short(last_y)} at {short(last_x)}</title>"
-    if len(points) == 1:
-        return _dot(x.at(last_x), y.at(last_y), 4, color, tooltip)
-    return f'<path class="line {color}" d="{_path(points, x, y)}">{tooltip}</path>'
-
-
-def _dot(x: float, y: float, radius: int, color: str, content: str = "") -> str:
-    return f'<circle class="dot {color}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">{content}</circle>'
+def _line(line: Line, x: Axis, y: Axis, color: str, has_dots: bool) -> str:
+    """A line with its band, and with its name and last value as a tooltip; a single point is a dot."""
+    parts = [f'<path class="thin {color}" d="{_path(run.steps, run.values, x, y)}"/>' for run in line.thin]
+    if line.x:
+        parts.append(f"<title>{escape(clean(line.name))}: {short(line.y[-1])} at {short(line.x[-1])}</title>")
+        if line.thin or has_dots:
+            band = _path([*line.x, *reversed(line.x)], [*line.high, *reversed(line.low)], x, y)
+            parts.append(f'<path class="band {color}" d="{band}Z"/>')
+        parts.append(f'<path class="line {color}" d="{_path(line.x, line.y, x, y)}"/>')
+    if has_dots or len(line.x) == 1:
+        for a, b in zip(line.x, line.y, strict=True):
+            parts.append(f'<circle class="dot {color}" cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="3"/>')
+    return f"<g>{''.join(parts)}</g>"
 
 
 def _horizontal(style: str, height: float) -> str:
@@ -164,8 +139,8 @@ def _text(style: str, x: float, y: float, text: str) -> str:
     return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
-def _path(points: Iterable[tuple[float, float]], x: Axis, y: Axis) -> str:
-    return "M" + "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in points)
+def _path(xs: Sequence[float], ys: Sequence[float], x: Axis, y: Axis) -> str:
+    return "M" + "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in zip(xs, ys, strict=True))
 
 
 def _svg(parts: Sequence[str], label: str) -> Markup:

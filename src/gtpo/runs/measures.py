@@ -28,12 +28,7 @@ def centred_mean(values: Sequence[float]) -> list[float]:
     [1.0, 2.0, 3.0]
     """
     reach = len(values) // 40 if len(values) >= 40 else 1 if len(values) >= 20 else 0
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    means: list[float] = []
-    for i in range(len(values)):
-        start, end = max(0, i - reach), min(len(values), i + reach + 1)
-        means.append(float(sums[end] - sums[start]) / (end - start))
-    return means
+    return [float(np.mean(values[max(0, i - reach) : i + reach + 1])) for i in range(len(values))]
 
 
 def final(series: Series) -> float | None:

@@ -5,7 +5,6 @@ Damage costs only what is damaged: lines and rows that cannot be used are skippe
 
 import csv
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,33 +66,19 @@ def read_json_object(path: Path, notes: list[str]) -> dict[str, Any]:
 
 
 def _rows(path: Path, notes: list[str]) -> list[Row]:
-    skipped: dict[str, list[int]] = {}
-
-    def on_skip(number: int, reason: str) -> None:
-        skipped.setdefault(reason, []).append(number)
-
     try:
         if path.suffix == ".csv":
             return _csv_rows(path)
         if path.suffix == ".json":
             return _state_rows(path)
-        rows = list(JsonLines(path).rows(on_skip))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        skipped: list[int] = []
+        rows = list(JsonLines(path).rows(lambda number, _: skipped.append(number)))
+    except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"Cannot read {path}: {error}. Pass a metrics file.") from error
-    notes += [_skipped_note(numbers, reason) for reason, numbers in skipped.items()]
+    if skipped:
+        listed = ", ".join(map(str, skipped[:3])) + (", …" if len(skipped) > 3 else "")
+        notes.append(f"{len(skipped)} incomplete JSON lines skipped (line {listed}): was the run killed there?")
     return rows
-
-
-def _skipped_note(numbers: Sequence[int], reason: str) -> str:
-    """Which lines were skipped and why, in one sentence however many there are.
-
-    >>> _skipped_note([5], "torn"), _skipped_note([1, 2, 3, 4, 7], "torn")
-    ('line 5 skipped: torn', '5 lines skipped (1, 2, 3, …): torn')
-    """
-    if len(numbers) == 1:
-        return f"line {numbers[0]} skipped: {reason}"
-    listed = ", ".join(map(str, numbers[:3])) + (", …" if len(numbers) > 3 else "")
-    return f"{len(numbers)} lines skipped ({listed}): {reason}"
 
 
 def _csv_rows(path: Path) -> list[Row]:
@@ -101,19 +86,15 @@ def _csv_rows(path: Path) -> list[Row]:
         return [{name: _cell(text) for name, text in row.items() if name and text} for row in csv.DictReader(file)]
 
 
-def _cell(text: str | list[str]) -> float | str | list[str]:
-    """A CSV cell as a number if it is one. Cells beyond the header arrive as a list."""
+def _cell(text: str) -> float | str:
     try:
-        return float(text) if isinstance(text, str) else text
+        return float(text)
     except ValueError:
         return text
 
 
 def _state_rows(path: Path) -> list[Row]:
-    try:
-        content = parse_json(path.read_text())
-    except ValueError as error:
-        raise DataError(f"Cannot parse {path}: {error}. Pass the one of an earlier checkpoint.") from error
+    content = parse_json(path.read_text())
     history = content.get("log_history") if isinstance(content, dict) else content
     if not isinstance(history, list):
         raise DataError(f"{path} has no log_history, so it is not a {STATE_FILE}. Pass the folder of a run.")

@@ -13,6 +13,9 @@ from gtpo.logged import Row, Series, series
 from gtpo.records import GROUPS_FILE, METRICS_FILE
 from gtpo.runs.reading import STATE_FILE, metrics_file, read_json_object, read_training_rows
 
+_HELD_OUT = ("problems", "num_problems", "num_samples", "temperature", "max_new_tokens")
+"""Entries of summary.json that describe how held-out problems were sampled."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -39,38 +42,40 @@ class Run:
     def series(self, meaning: str) -> Series:
         return series(self.rows, meaning)
 
-
-def runs_among(paths: Sequence[Path], on_skip: Callable[[str], None]) -> list[Path]:
-    """The paths without folders that are not runs, such as `runs/*` brings in; all of them if none is a run."""
-    runs: list[Path] = []
-    reasons: list[str] = []
-    for path in paths:
-        try:
-            metrics_file(path)
-            runs.append(path)
-        except DataError as error:
-            if not path.is_dir():
-                raise
-            reasons.append(str(error))
-    if not runs:
-        return list(paths)
-    for reason in reasons:
-        on_skip(reason)
-    return runs
+    def health(self, entropy_threshold: float | None = None) -> list[Verdict]:
+        """A verdict after each row, by the run's own entropy threshold unless another one is passed."""
+        threshold = self.entropy_threshold if entropy_threshold is None else entropy_threshold
+        return health_of(self.rows, entropy_threshold=threshold)
 
 
-def load_runs(paths: Sequence[Path | str]) -> list[Run]:
+def load_runs(paths: Sequence[Path], on_skip: Callable[[str], None] | None = None) -> list[Run]:
     """Load every run of `paths`. A path that is not a run, or that was passed twice, is an error.
 
-    Several checkpoints of one run are separate runs, and their names end in the checkpoint's.
+    With `on_skip`, folders that are not runs, such as `runs/*` brings in, are left out unless all of them are, and
+    `on_skip` is called with each reason. Several checkpoints of one run are separate runs, and their names end in the
+    checkpoint's.
     """
-    sources = [metrics_file(Path(path)).resolve() for path in paths]
-    for path, source in zip(paths, sources, strict=True):
-        if sources.count(source) > 1:
+    sources: dict[Path, Path] = {}
+    refusals: list[DataError] = []
+    for path in paths:
+        try:
+            source = metrics_file(path).resolve()
+        except DataError as error:
+            if on_skip is None or not path.is_dir():
+                raise
+            refusals.append(error)
+            continue
+        if source in sources:
             raise DataError(f"{path} was passed twice. Leave one out.")
+        sources[source] = path
+    if not sources:
+        raise refusals[0]
+    if on_skip is not None:
+        for refusal in refusals:
+            on_skip(str(refusal))
     folders = [_run_folder(source) for source in sources]
     runs: list[Run] = []
-    for path, source, folder in zip(paths, sources, folders, strict=True):
+    for (source, path), folder in zip(sources.items(), folders, strict=True):
         run = load_run(path)
         if source.parent != folder and folders.count(folder) > 1:
             run = dataclasses.replace(run, name=f"{run.name}/{source.parent.name}")
@@ -78,21 +83,24 @@ def load_runs(paths: Sequence[Path | str]) -> list[Run]:
     return runs
 
 
-def load_run(path: Path | str) -> Run:
+def load_run(path: Path) -> Run:
     """Load a run from its folder, or from one of the metrics files that a run leaves."""
-    source = metrics_file(Path(path))
+    source = metrics_file(path)
     folder = _run_folder(source)
     notes: list[str] = []
     rows = read_training_rows(source, notes)
     if not rows:
         reasons = "".join(f" {note}." for note in notes)
-        hint = "Pass another metrics file, or wait" if notes else "Wait"
-        raise DataError(f"{source} has no training metrics with a step yet.{reasons} {hint} for the run's next log.")
+        raise DataError(
+            f"{source} has no training metrics with a step yet.{reasons} Wait for the run's next log, or pass another "
+            "metrics file."
+        )
     is_ours = source.name == METRICS_FILE
     about = read_json_object(folder / "run.json", notes) if is_ours else {}
     summary = read_json_object(folder / "summary.json", notes) if is_ours else {}
     name = folder.resolve().name if source.name in (METRICS_FILE, STATE_FILE) else source.stem
-    seed = about.get("seed", _seed_in(name))
+    named_seed = re.search(r"(?:^|[-_.])(?:seed|s)[-_]?(\d+)$", name)
+    seed = about.get("seed", int(named_seed[1]) if named_seed else None)
     after = summary.get("after")
     after = after if isinstance(after, dict) else {}
     if not series(rows, "accuracy").values:
@@ -106,14 +114,8 @@ def load_run(path: Path | str) -> Run:
         after={metric: float(value) for metric, value in after.items() if is_number(value)},
         notes=notes,
         entropy_threshold=_threshold_in(folder / GROUPS_FILE) if is_ours else None,
-        held_out=_held_out(after),
+        held_out=", ".join(f"{name.replace('_', ' ')} {after[name]}" for name in _HELD_OUT if name in after) or None,
     )
-
-
-def health_of_run(run: Run, entropy_threshold: float | None = None) -> list[Verdict]:
-    """A verdict after each row of a run, by the run's own entropy threshold unless another one is passed."""
-    threshold = run.entropy_threshold if entropy_threshold is None else entropy_threshold
-    return health_of(run.rows, entropy_threshold=threshold)
 
 
 def _run_folder(source: Path) -> Path:
@@ -127,30 +129,6 @@ def _threshold_in(groups: Path) -> float | None:
     first = next(JsonLines(groups).rows(), {}) if groups.is_file() else {}
     value: Any = first.get("entropy_threshold")
     return float(value) if is_number(value) else None
-
-
-def _held_out(after: dict[str, Any]) -> str | None:
-    """How held-out problems were sampled, as a sentence that is equal for two runs if their results are comparable.
-
-    >>> _held_out({"accuracy": 0.5, "problems": "lab", "num_problems": 256, "num_samples": 1, "temperature": 1.0})
-    'lab: 256 problems × 1 at temperature 1'
-    """
-    if "num_problems" not in after:
-        return None
-    names = ("problems", "num_problems", "num_samples", "temperature")
-    problems, count, samples, temperature = (_plain(after.get(name)) for name in names)
-    limit = after.get("max_new_tokens")
-    tokens = "" if limit is None else f", at most {_plain(limit)} tokens"
-    return f"{problems}: {count} problems × {samples} at temperature {temperature}{tokens}"
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if is_number(value) else str(value)
-
-
-def _seed_in(name: str) -> int | None:
-    match = re.search(r"(?:^|[-_.])(?:seed|s)[-_]?(\d+)$", name)
-    return int(match[1]) if match else None
 
 
 def _method_in(name: str) -> str:

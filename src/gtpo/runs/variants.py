@@ -1,6 +1,7 @@
 """Tells variants of a method apart: runs with different settings are not seeds of the same thing."""
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,35 +12,12 @@ import yaml
 from gtpo.runs.run import Run
 
 _MOST_NAMED = 3
-_IGNORED = {
-    "bf16",
-    "data_dir",
-    "data_seed",
-    "dataloader_pin_memory",
-    "disable_tqdm",
-    "held_out",
-    "held_out_problems",
-    "held_out_samples",
-    "held_out_temperature",
-    "held_out_tokens",
-    "logging_dir",
-    "logging_steps",
-    "max_steps",
-    "method",
-    "num_train_epochs",
-    "on_collapse",
-    "output_dir",
-    "record_every",
-    "record_groups",
-    "report_to",
-    "run_name",
-    "save_steps",
-    "save_strategy",
-    "save_total_limit",
-    "seed",
-    "use_cpu",
-}
-"""Settings in which runs of one variant may differ: where they are, how long they train, and what they record."""
+_IGNORED = re.compile(
+    "bf16|data_dir|dataloader_.*|disable_tqdm|output_dir|report_to|run_name|use_cpu"  # where it runs
+    "|data_seed|max_steps|method|num_train_epochs|seed"  # which run it is, and how long
+    "|held_out.*|logging_.*|on_collapse|record_.*|save_.*"  # what it measures and records
+)
+"""Settings in which runs of one variant may differ."""
 
 
 def name_variants(runs: Sequence[Run]) -> list[Run]:
@@ -79,7 +57,8 @@ def _settings(path: Path) -> dict[str, str]:
         return {}
     if not isinstance(content, dict):
         return {}
-    return {str(name): _text(value) for name, value in content.items() if name not in _IGNORED and value is not None}
+    set_values = {str(name): _text(value) for name, value in content.items() if value is not None}
+    return {name: text for name, text in set_values.items() if not _IGNORED.fullmatch(name)}
 
 
 def _text(value: Any) -> str:

@@ -2,19 +2,17 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from gtpo.core.shaping import ShapedAdvantages
 from gtpo.files import JsonLines, is_number
 from gtpo.logged import without_summary
-from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, completion_record
+from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, completion_record
 from gtpo.trl.gathering import Rows
-
-Decode = Callable[[list[int]], str]
 
 
 class MetricsRecorder(TrainerCallback):
@@ -23,69 +21,33 @@ class MetricsRecorder(TrainerCallback):
     def __init__(self) -> None:
         self.earlier_seconds, self.start = 0.0, time.monotonic()
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.earlier_seconds, self.start = 0.0, time.monotonic()
         if not state.is_world_process_zero:
             return
-        folder = Path(str(args.output_dir))
-        for name in (METRICS_FILE, GROUPS_FILE):
-            records = JsonLines(folder / name)
+        metrics, groups = (JsonLines(Path(args.output_dir) / name) for name in (METRICS_FILE, GROUPS_FILE))
+        for records in (metrics, groups):
             if state.global_step == 0:
                 records.back_up()
             else:
                 records.truncate_after(state.global_step)
-        metrics = JsonLines(folder / METRICS_FILE)
         if metrics.path.exists():
             seconds = [row["seconds"] for row in metrics.rows() if is_number(row.get("seconds"))]
             self.earlier_seconds = max(seconds, default=0.0)
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        metrics = without_summary(logs or {})
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        metrics = without_summary(kwargs["logs"])
         if not metrics or not state.is_world_process_zero:
             return
         seconds = round(self.earlier_seconds + time.monotonic() - self.start, 3)
         row = {"step": state.global_step, "seconds": seconds, **metrics}
-        JsonLines(Path(str(args.output_dir)) / METRICS_FILE).append(row)
+        JsonLines(Path(args.output_dir) / METRICS_FILE).append(row)
 
 
-def group_records(
-    step: int,
-    rows: Rows,
-    shaped: ShapedAdvantages,
-    *,
-    prompts: Sequence[list[int]],
-    rewards: Sequence[Mapping[str, float]],
-    decode: Decode,
-    entropy_threshold: float,
-    initial_entropy: float,
-) -> list[GroupRecord]:
-    """The records of the first groups of `rows`, one for each of `prompts`; `rewards` are those of each row."""
-    records: list[GroupRecord] = []
-    for group, prompt in zip(rows.group_ids.unique(), prompts, strict=False):
-        members = (rows.group_ids == group).nonzero().flatten().tolist()
-        record = GroupRecord(
-            step=step,
-            prompt=decode(prompt),
-            completions=[_completion_record(row, rewards[row], rows, shaped, decode) for row in members],
-            entropy_threshold=entropy_threshold,
-            initial_entropy=initial_entropy,
-        )
-        records.append(record)
-    return records
-
-
-def _completion_record(
-    row: int, rewards: Mapping[str, float], rows: Rows, shaped: ShapedAdvantages, decode: Decode
+def recorded(
+    rows: Rows, shaped: ShapedAdvantages, row: int, rewards: Mapping[str, float], decode: Callable[[list[int]], str]
 ) -> CompletionRecord:
+    """The record of one completion; `rewards` are its own, NaN where a reward function could not score it."""
     size = int(rows.completion_mask[row].sum())
     token_ids = rows.completion_ids[row, :size].tolist()
     return completion_record(

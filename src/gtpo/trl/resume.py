@@ -31,18 +31,20 @@ ROLLOUTS_FILE = "rollouts_{rank}.pt"
 
 logger = logging.getLogger(__name__)
 
-_BACKUP = re.compile(rf"earlier-(\d+)-{PREFIX_CHECKPOINT_DIR}-\d+")
+_CHECKPOINT = rf"{PREFIX_CHECKPOINT_DIR}-\d+"
+_BACKUP = rf"earlier-\d+-{_CHECKPOINT}"
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 
 
 def last_complete_checkpoint(run: Path | str) -> Path | None:
     """The newest complete checkpoint of a run."""
-    return next((folder for folder in reversed(_checkpoints(run)) if (folder / MARKER).is_file()), None)
+    complete = [folder for folder in _folders(run, _CHECKPOINT) if (folder / MARKER).is_file()]
+    return complete[-1] if complete else None
 
 
 def remove_incomplete_checkpoints(run: Path | str) -> None:
     """Delete checkpoints that a kill left incomplete."""
-    for folder in _checkpoints(run):
+    for folder in _folders(run, _CHECKPOINT):
         if not (folder / MARKER).is_file():
             logger.warning("Removing %s: it is incomplete.", folder)
             shutil.rmtree(folder)
@@ -50,17 +52,12 @@ def remove_incomplete_checkpoints(run: Path | str) -> None:
 
 def back_up_checkpoints(run: Path | str) -> None:
     """Rename the checkpoints of an earlier run in this folder, so that the new run does not resume from them."""
-    folders = _checkpoints(run)
-    number = 1 + max((int(name.group(1)) for name in map(_BACKUP.match, _names(run)) if name), default=0)
+    folders = _folders(run, _CHECKPOINT)
+    number = 1 + max((_numbers(backup)[0] for backup in _folders(run, _BACKUP)), default=0)
     for folder in folders:
         folder.rename(folder.with_name(f"earlier-{number}-{folder.name}"))
     if folders:
         logger.warning("Renamed the checkpoints of an earlier run in %s to earlier-%d-checkpoint-….", run, number)
-
-
-def _names(run: Path | str) -> list[str]:
-    names = (path.name for path in Path(run).glob("*"))
-    return sorted(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def require_complete(checkpoint: Path, num_processes: int) -> None:
@@ -69,14 +66,7 @@ def require_complete(checkpoint: Path, num_processes: int) -> None:
     text = marker.read_text() if marker.is_file() else ""
     if not text:
         return  # written by another trainer, or by an earlier version: there is nothing to compare with
-    try:
-        written = json.loads(text)
-        if written.keys() != {"num_processes", "files"}:
-            raise ValueError("it must have the entries num_processes and files")
-    except (ValueError, AttributeError) as error:
-        raise DataError(
-            f"{marker} is damaged: {error}. Delete the checkpoint and resume from an older one."
-        ) from error
+    written = json.loads(text)
     if written["num_processes"] != num_processes:
         raise ConfigError(
             f"{checkpoint} was written by {written['num_processes']} processes, but this run has {num_processes}. "
@@ -85,18 +75,20 @@ def require_complete(checkpoint: Path, num_processes: int) -> None:
     sizes = _file_sizes(checkpoint)
     for name, size in written["files"].items():
         if sizes.get(name) != size:
-            what = "is missing" if name not in sizes else f"has {sizes[name]} bytes instead of {size}"
-            complete = [other for other in _checkpoints(checkpoint.parent) if (other / MARKER).is_file()]
-            others = [other for other in complete if other != checkpoint]
-            remedy = f"resume from {others[-1].name}" if others else "train from the start"
-            raise DataError(f"{checkpoint} is damaged: {name} {what}. Delete the folder and {remedy}.")
+            what = f"has {sizes[name]} bytes instead of {size}" if name in sizes else "is missing"
+            raise DataError(
+                f"{checkpoint} is damaged: {name} {what}. Delete the folder and resume from the checkpoint before it."
+            )
 
 
-def _checkpoints(run: Path | str) -> list[Path]:
-    """The checkpoint folders of a trainer, the newest last. Folders with similar names are left out."""
-    numbered = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-\d+")
-    folders = [folder for folder in Path(run).glob("*") if numbered.fullmatch(folder.name) and folder.is_dir()]
-    return sorted(folders, key=lambda folder: int(folder.name.rsplit("-", 1)[1]))
+def _folders(run: Path | str, pattern: str) -> list[Path]:
+    """The folders of a run whose names match, in the order of the numbers in their names."""
+    folders = (folder for folder in Path(run).glob("*") if re.fullmatch(pattern, folder.name) and folder.is_dir())
+    return sorted(folders, key=_numbers)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", folder.name)]
 
 
 def _file_sizes(folder: Path) -> dict[str, int]:
@@ -114,8 +106,8 @@ class CompleteCheckpoints(_Parent):
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(last_complete_checkpoint(str(self.args.output_dir)) or "")
             if not resume_from_checkpoint:
-                backups = [name for name in _names(str(self.args.output_dir)) if _BACKUP.match(name)]
-                such_as = f", such as {backups[-1]} of an earlier run" if backups else ""
+                backups = _folders(str(self.args.output_dir), _BACKUP)
+                such_as = f", such as {backups[-1].name} of an earlier run" if backups else ""
                 raise ConfigError(
                     f"There is no complete checkpoint in {self.args.output_dir} to resume from. Train without "
                     f"resume_from_checkpoint, or pass the folder of a checkpoint{such_as}."

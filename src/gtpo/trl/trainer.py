@@ -4,11 +4,9 @@ TRL generates, scores, shuffles, splits and computes the loss. After scoring, th
 for the only time: there this class replaces TRL's (B,) advantages with GTPO's (B, T) advantages. The loss is TRL's.
 """
 
-import contextlib
 import dataclasses
 import textwrap
 import time
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,10 +21,10 @@ from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.errors import ConfigError, DataError
 from gtpo.files import JsonLines
-from gtpo.records import GROUPS_FILE, group_to_row
+from gtpo.records import GROUPS_FILE, GroupRecord
 from gtpo.trl.config import GTPOConfig
 from gtpo.trl.gathering import Rows, complete_groups
-from gtpo.trl.recording import MetricsRecorder, group_records
+from gtpo.trl.recording import MetricsRecorder, recorded
 from gtpo.trl.resume import ExactResume
 from gtpo.trl.state import InitialEntropyState
 from gtpo.trl.trimming import TrimmedBatches
@@ -102,8 +100,11 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         start = time.perf_counter()
-        with self._capture() as captured:
+        self._captured = captured = Captured()
+        try:
             batch = super()._generate_and_score_completions(inputs)
+        finally:
+            self._captured = None
         sampled = time.perf_counter()
         assert captured.rewards is not None
         group_size = self.num_generations if self.model.training else self.num_generations_eval
@@ -128,15 +129,6 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
         seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
         self._log_shaping(rows, shaped, {"gtpo/initial_entropy": initial_entropy, **seconds})
         return batch
-
-    @contextlib.contextmanager
-    def _capture(self) -> Generator[Captured]:
-        """Keep the rewards and the token entropies that the parent computes inside the block."""
-        self._captured = Captured()
-        try:
-            yield self._captured
-        finally:
-            self._captured = None
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         rewards = super()._calculate_rewards(*args, **kwargs)
@@ -213,18 +205,17 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
         self, batch: dict[str, Any], rows: Rows, shaped: ShapedAdvantages, rewards: Tensor, initial_entropy: float
     ) -> None:
         """Write the first groups of this process, the main one, to groups.jsonl."""
-        size = self.num_generations
-        firsts = range(0, len(rows.group_ids), size)[: self.args.record_groups]
-        records = group_records(
-            self.state.global_step + 1,
-            rows,
-            shaped,
-            prompts=[batch["prompt_ids"][first][batch["prompt_mask"][first].bool()].tolist() for first in firsts],
-            rewards=[dict(zip(self.reward_func_names, row, strict=True)) for row in rewards.tolist()],
-            decode=self.processing_class.decode,
-            entropy_threshold=self.args.entropy_threshold,
-            initial_entropy=initial_entropy,
-        )
+        decode, size = self.processing_class.decode, self.num_generations
+        scores = [dict(zip(self.reward_func_names, row, strict=True)) for row in rewards.tolist()]
         file = JsonLines(Path(str(self.args.output_dir)) / GROUPS_FILE)
-        for record in records:
-            file.append(group_to_row(record))
+        for first in range(0, len(rows.group_ids), size)[: self.args.record_groups]:
+            prompt = batch["prompt_ids"][first][batch["prompt_mask"][first].bool()].tolist()
+            members = range(first, first + size)
+            group = GroupRecord(
+                step=self.state.global_step + 1,
+                prompt=decode(prompt),
+                completions=[recorded(rows, shaped, row, scores[row], decode) for row in members],
+                entropy_threshold=self.args.entropy_threshold,
+                initial_entropy=initial_entropy,
+            )
+            file.append(dataclasses.asdict(group))

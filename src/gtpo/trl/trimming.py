@@ -53,7 +53,10 @@ class TrimmedBatches(_Parent):
         is_sum = not self.aux_loss_enabled and self.top_entropy_quantile == 1.0
         if not is_sum or (self.beta != 0.0 and self.loss_type == "bnpo"):
             return [padding.cut(batch) for batch in block]
-        rows = {key: value if key in SHARED_KEYS else _joined(block, key) for key, value in block[0].items()}
+        rows = {
+            key: value if key in SHARED_KEYS else torch.cat([batch[key] for batch in block])
+            for key, value in block[0].items()
+        }
         divisors = torch.cat([self._divisor(batch).expand(len(batch["advantages"])) for batch in block])
         has_weight = rows["advantages"].ne(0).any(dim=1) if self.beta == 0.0 else torch.ones_like(divisors).bool()
         num_rows = max(len(block), int(self.accelerator.gather(has_weight.sum()).max()))
@@ -94,14 +97,9 @@ class TrimmedBatches(_Parent):
             self._has_warned = True
             logger.warning("Scoring passes are not trimmed: TRL passes %s, which gtpo does not know.", unknown[0])
         if is_for_the_loss or not args.trim_batches or unknown:
+            others |= {"batch_size": batch_size, "compute_entropy": compute_entropy}
             return super()._get_per_token_logps_and_entropies(
-                model,
-                input_ids,
-                attention_mask,
-                logits_to_keep,
-                batch_size=batch_size,
-                compute_entropy=compute_entropy,
-                **others,
+                model, input_ids, attention_mask, logits_to_keep, **others
             )
         padding, start = self._padding(model), input_ids.shape[1] - logits_to_keep
         order = lengths(attention_mask[:, start:]).argsort(descending=True, stable=True)
@@ -120,7 +118,3 @@ class TrimmedBatches(_Parent):
 
     def _padding(self, model: Any) -> Padding:
         return Padding.of(self.accelerator.unwrap_model(model), self.pad_to_multiple_of)
-
-
-def _joined(block: list[dict[str, Any]], key: str) -> Tensor:
-    return torch.cat([batch[key] for batch in block])

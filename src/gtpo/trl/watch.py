@@ -1,16 +1,15 @@
 """HealthCallback: checks the health of a run at every logging step, and stops a collapsing run if asked to."""
 
-import json
 import logging
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from gtpo.errors import require_choice
-from gtpo.health.verdict import Health, Verdict
+from gtpo.health.verdict import NAMES, Health, Verdict
 from gtpo.logged import is_training_row
 
 HEALTHY_FOLDER = "last-healthy"
@@ -43,60 +42,45 @@ class HealthCallback(TrainerCallback):
         self.verdict = Verdict(0, ())
         self.reported: set[tuple[str, int]] = set()
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """A resumed run takes in what it logged before its checkpoint, without repeating the warnings."""
         if self.entropy_threshold is None:
             self.entropy_threshold = getattr(args, "entropy_threshold", None)
         self._start()
-        self.kept = _kept_in(Path(str(args.output_dir)) / HEALTHY_FOLDER) if state.global_step else None
-        for row in state.log_history:
-            if is_training_row(row):
-                self.verdict = self.health.add(row)
-                self.reported |= {(finding.kind, finding.level) for finding in self.verdict.findings}
+        self.kept = _kept_in(Path(args.output_dir) / HEALTHY_FOLDER) if state.global_step else None
+        for row in filter(is_training_row, state.log_history):
+            self.verdict = self.health.add(row)
+            self.reported |= {(finding.kind, finding.level) for finding in self.verdict.findings}
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        if logs is None or not is_training_row(logs):
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        logs: dict[str, Any] = kwargs["logs"]
+        if not is_training_row(logs):
             return
         self.verdict = self.health.add({"step": state.global_step, **logs})
-        logs["health/level"] = float(self.verdict.level)
-        state.log_history[-1]["health/level"] = float(self.verdict.level)
+        for row in (logs, state.log_history[-1]):
+            row["health/level"] = float(self.verdict.level)
         for finding in self.verdict.findings:
-            if (finding.kind, finding.level) not in self.reported and state.is_world_process_zero:
-                name = "collapsing" if finding.level == 2 else "warning"
-                logger.warning(
-                    "step %d, %s: %s. What to try: %s.", state.global_step, name, finding.reason, finding.remedy
-                )
-            self.reported.add((finding.kind, finding.level))
+            if (finding.kind, finding.level) not in self.reported:
+                self.reported.add((finding.kind, finding.level))
+                _warn(state, f"{NAMES[finding.level]}: {finding.reason}. What to try: {finding.remedy}.")
         if self.verdict.level == 2 and self.on_collapse == "stop" and not control.should_training_stop:
             control.should_training_stop = True
-            if state.is_world_process_zero:
-                logger.warning(
-                    "step %d: stopped (on_collapse='stop'). %s", state.global_step, self._last_healthy(args)
-                )
+            _warn(state, f"stopped (on_collapse='stop'). {self._last_healthy(args)}")
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         level = int(self.verdict.level)
         if level == 2 or not state.is_world_process_zero or (self.kept is not None and level > self.kept[0]):
             return
-        checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+        checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if checkpoint.is_dir():
-            _link_tree(checkpoint, Path(str(args.output_dir)) / HEALTHY_FOLDER)
+            _link_tree(checkpoint, Path(args.output_dir) / HEALTHY_FOLDER)
             self.kept = (level, state.global_step)
 
-    def _last_healthy(self, args: TrainingArguments) -> str:
+    def _last_healthy(self, args: Any) -> str:
         if self.kept is None:
             return "No checkpoint was saved before. Set save_steps lower next time."
         state = "healthy" if self.kept[0] == 0 else "no worse than a warning"
-        folder = Path(str(args.output_dir)) / HEALTHY_FOLDER
+        folder = Path(args.output_dir) / HEALTHY_FOLDER
         return f"{folder} is the checkpoint of step {self.kept[1]}, when the run was {state}."
 
 
@@ -107,14 +91,19 @@ def watch_health(trainer: Any, on_collapse: str = "warn") -> HealthCallback:
     return callback
 
 
+def _warn(state: TrainerState, text: str) -> None:
+    if state.is_world_process_zero:
+        logger.warning("step %d, %s", state.global_step, text)
+
+
 def _kept_in(folder: Path) -> tuple[int, int] | None:
     """Level and step of the healthy checkpoint that the run kept before it was resumed."""
-    try:
-        state = json.loads((folder / "trainer_state.json").read_text())
-        levels = [row["health/level"] for row in state["log_history"] if "health/level" in row]
-        return int(levels[-1]) if levels else 0, int(state["global_step"])
-    except (OSError, ValueError, KeyError, TypeError):
+    path = folder / "trainer_state.json"
+    if not path.is_file():
         return None
+    state = TrainerState.load_from_json(str(path))
+    levels = [row["health/level"] for row in state.log_history if "health/level" in row]
+    return int(levels[-1]) if levels else 0, state.global_step
 
 
 def _link_tree(source: Path, target: Path) -> None:
