@@ -216,3 +216,10 @@ def test_checkpoints_of_an_earlier_run_are_backed_up_and_not_resumed_from(run_fo
 def test_resuming_without_a_checkpoint_is_refused(tiny_model, tmp_path):
     with pytest.raises(ConfigError, match="There is no complete checkpoint in"):
         resume(tiny_model, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"files": {}}', "\x00" * 40])
+def test_a_marker_that_cannot_be_parsed_is_an_error_that_names_it(text, tmp_path):
+    (tmp_path / "complete").write_text(text)
+    with pytest.raises(DataError, match=r"Cannot parse .*complete: .*resume from the checkpoint before it"):
+        require_complete(tmp_path, 1)

@@ -15,6 +15,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from transformers import TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
@@ -34,6 +35,13 @@ logger = logging.getLogger(__name__)
 _CHECKPOINT = rf"{PREFIX_CHECKPOINT_DIR}-\d+"
 _BACKUP = rf"earlier-\d+-{_CHECKPOINT}"
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
+
+
+class Marker(msgspec.Struct):
+    """What a checkpoint held when it was complete: files with their sizes, written by so many processes."""
+
+    num_processes: int
+    files: dict[str, int]
 
 
 def last_complete_checkpoint(run: Path | str) -> Path | None:
@@ -66,14 +74,19 @@ def require_complete(checkpoint: Path, num_processes: int) -> None:
     text = marker.read_text() if marker.is_file() else ""
     if not text:
         return  # written by another trainer, or by an earlier version: there is nothing to compare with
-    written = json.loads(text)
-    if written["num_processes"] != num_processes:
+    try:
+        written = msgspec.json.decode(text, type=Marker)
+    except msgspec.DecodeError as error:
+        raise DataError(
+            f"Cannot parse {marker}: {error}. Delete the folder and resume from the checkpoint before it."
+        ) from error
+    if written.num_processes != num_processes:
         raise ConfigError(
-            f"{checkpoint} was written by {written['num_processes']} processes, but this run has {num_processes}. "
-            f"Resume with {written['num_processes']} processes: each stored its own position in the data."
+            f"{checkpoint} was written by {written.num_processes} processes, but this run has {num_processes}. "
+            f"Resume with {written.num_processes} processes: each stored its own position in the data."
         )
     sizes = _file_sizes(checkpoint)
-    for name, size in written["files"].items():
+    for name, size in written.files.items():
         if sizes.get(name) != size:
             what = f"has {sizes[name]} bytes instead of {size}" if name in sizes else "is missing"
             raise DataError(
@@ -147,8 +160,8 @@ class CompleteCheckpoints(_Parent):
         self._save_progress(folder)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            marker = {"num_processes": self.args.world_size, "files": _file_sizes(folder)}
-            write_atomic(folder / MARKER, json.dumps(marker))
+            marker = Marker(self.args.world_size, _file_sizes(folder))
+            write_atomic(folder / MARKER, msgspec.json.encode(marker))
             rotate_checkpoints(run, limit, self.state.best_model_checkpoint, use_mtime=True)
 
     def _save_progress(self, folder: Path) -> None:

@@ -98,10 +98,10 @@ def _warn(state: TrainerState, text: str) -> None:
 
 def _kept_in(folder: Path) -> tuple[int, int] | None:
     """Level and step of the healthy checkpoint that the run kept before it was resumed."""
-    path = folder / "trainer_state.json"
-    if not path.is_file():
+    try:
+        state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
+    except (OSError, ValueError, TypeError):  # there is none, or it is damaged: the next healthy one replaces it
         return None
-    state = TrainerState.load_from_json(str(path))
     levels = [row["health/level"] for row in state.log_history if "health/level" in row]
     return int(levels[-1]) if levels else 0, state.global_step
 
