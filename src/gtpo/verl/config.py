@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from gtpo.core.config import ShapingConfig
 from gtpo.errors import ConfigError, require
 
@@ -16,19 +18,17 @@ Nested = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """What the user set under `algorithm.gtpo`, with the names of GTPOConfig."""
+class Settings(ShapingConfig):
+    """`algorithm.gtpo`: the options of the method, with the names and defaults of GTPOConfig."""
 
-    shaping: ShapingConfig
-    initial_entropy: float | None
-    initial_entropy_prompts: int
+    initial_entropy: float | None = None
+    initial_entropy_prompts: int = 32
 
-
-DEFAULTS: dict[str, Any] = {
-    **dataclasses.asdict(ShapingConfig()),
-    "initial_entropy": None,
-    "initial_entropy_prompts": 32,
-}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        num_prompts, initial = self.initial_entropy_prompts, self.initial_entropy
+        require(num_prompts >= 1, "initial_entropy_prompts", num_prompts, "at least 1")
+        require(initial is None or 0 <= initial < math.inf, "initial_entropy", initial, "null or a finite number ≥ 0")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,34 +127,15 @@ def read_settings(config: Nested) -> Settings:
                 f"GTPO does not support {requirement.option}={value!r}: {requirement.reason}. "
                 f"Remedy: {requirement.remedy}."
             )
-    given = dict(_option(config, "algorithm.gtpo") or {})
-    for name, value in given.items():
-        if name not in DEFAULTS:
-            raise ConfigError(f"algorithm.gtpo has no setting {name!r}. It has: {', '.join(sorted(DEFAULTS))}.")
-        _check_type(name, value)
-    initial_entropy = given.pop("initial_entropy", None)
-    num_prompts = given.pop("initial_entropy_prompts", DEFAULTS["initial_entropy_prompts"])
-    require(num_prompts >= 1, "algorithm.gtpo.initial_entropy_prompts", num_prompts, "at least 1")
-    is_possible = initial_entropy is None or 0 <= initial_entropy < math.inf
-    require(is_possible, "algorithm.gtpo.initial_entropy", initial_entropy, "null or a finite number ≥ 0")
-    shaping: dict[str, Any] = {
-        name: float(value) if isinstance(DEFAULTS[name], float) else value for name, value in given.items()
-    }
-    return Settings(ShapingConfig(**shaping), initial_entropy, num_prompts)
-
-
-def _check_type(name: str, value: object) -> None:
-    default = DEFAULTS[name]
-    kinds: dict[type, tuple[tuple[type, ...], str]] = {
-        bool: ((bool,), "true or false"),
-        str: ((str,), "a word"),
-        int: ((int,), "an integer"),
-        float: ((int, float), "a number"),
-        type(None): ((int, float, type(None)), "null or a number"),
-    }
-    allowed, words = kinds[type(default)]
-    is_right = isinstance(value, allowed) and (isinstance(default, bool) or not isinstance(value, bool))
-    require(is_right, f"algorithm.gtpo.{name}", value, words)
+    section: dict[str, Any] = _option(config, "algorithm.gtpo") or {}
+    names = [field.name for field in dataclasses.fields(Settings)]
+    unknown = section.keys() - set(names)
+    if unknown:
+        raise ConfigError(f"algorithm.gtpo has no setting {min(unknown)!r}. It has: {', '.join(sorted(names))}.")
+    try:
+        return msgspec.convert(section, Settings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"algorithm.gtpo: {error}") from error
 
 
 def _option(config: Nested, path: str) -> Any:

@@ -77,7 +77,7 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
             initial_entropy=initial_entropy,
             loss_mask=trained,
             valid=valid,
-            config=self.settings.shaping,
+            config=self.settings,
         )
         totals = metric_totals(shaped, completions.ids, completions.mask, advantages, group_ids)
         logged.update(logged_metrics(totals.unsqueeze(0)))
@@ -100,7 +100,7 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
         saved = (Path(trainer.resume_from_path) if trainer.resume_mode == "resume_path" else folder) / STATE_FILE
         if saved.is_file():
             self.initial_entropy = InitialEntropy(**json.loads(saved.read_text()))
-        elif self.settings.shaping.entropy_filter == "auto":
+        elif self.settings.entropy_filter == "auto":
             raise ConfigError(
                 "entropy_filter='auto' needs the entropy of the initial policy, and the checkpoint does not have it: "
                 f"{saved} does not exist. It cannot be measured now, because the policy has been trained. Set "
