@@ -52,12 +52,14 @@ def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
     symbols = parsed.free_symbols | parsed_gold.free_symbols
     if symbols:
         return not _differ_somewhere(parsed, parsed_gold, symbols) and _verify(parsed, parsed_gold)
-    low, high = _bounds(parsed_gold)
+    gold_value = parsed_gold.evalf(_DIGITS)
     number = parse_number(compact(answer))
-    if number and low is not None and high is not None:
-        return not parsed_gold.is_rational and number.rounds(low, high)
+    if number and gold_value.is_Float:
+        middle = Fraction(str(gold_value))
+        margin = abs(middle) / 10 ** (_DIGITS - 5)
+        return not parsed_gold.is_rational and number.rounds(middle - margin, middle + margin)
     difference = (parsed - parsed_gold).evalf(_DIGITS, chop=False)
-    scale = abs(parsed_gold.evalf(_DIGITS)) + abs(parsed.evalf(_DIGITS))
+    scale = abs(gold_value) + abs(parsed.evalf(_DIGITS))
     return bool(
         difference.is_number and scale.is_finite and abs(difference) <= scale * Fraction(1, 10 ** (_DIGITS - 15))
     )
@@ -73,15 +75,6 @@ def _differ_somewhere(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool:
     if not (value.is_number and gold_value.is_number and value.is_finite and gold_value.is_finite):
         return False
     return bool(abs(value - gold_value) > 1e-6 * (abs(value) + abs(gold_value)))
-
-
-def _bounds(parsed: Any) -> tuple[Fraction | None, Fraction | None]:
-    value = parsed.evalf(_DIGITS)
-    if not value.is_Float:
-        return None, None
-    middle = Fraction(str(value))
-    margin = abs(middle) / 10 ** (_DIGITS - 5)
-    return middle - margin, middle + margin
 
 
 def _verify(parsed: Any, parsed_gold: Any) -> bool:
