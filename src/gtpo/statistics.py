@@ -52,11 +52,8 @@ def bootstrap_means(values: Values, *, seed: int = 0) -> NDArray[np.float64]:
     items = _items(values, "values")
     rng = np.random.default_rng(seed)
     rows = max(1, _CHUNK_ELEMENTS // len(items))
-    means = [
-        items.take(rng.integers(len(items), size=(min(rows, _NUM_RESAMPLES - start), len(items)))).mean(1)
-        for start in range(0, _NUM_RESAMPLES, rows)
-    ]
-    return np.concatenate(means)
+    sizes = [min(rows, _NUM_RESAMPLES - start) for start in range(0, _NUM_RESAMPLES, rows)]
+    return np.concatenate([items.take(rng.integers(len(items), size=(size, len(items)))).mean(1) for size in sizes])
 
 
 def bootstrap_interval(values: Values) -> tuple[float, float]:

@@ -36,11 +36,8 @@ def load_problems(
         raise ConfigError(f"`columns` only applies to a .jsonl or .parquet file; {str(name)!r} is not a file.")
     if name == "lab":
         return lab_problems(split, limit or NUM_HELD_OUT)
-    if str(name) not in PROBLEM_SETS:
-        raise ConfigError(
-            f"problems must be one of {', '.join(PROBLEM_SETS)}, lab or the path of a .jsonl or .parquet file, "
-            f"got {str(name)!r}."
-        )
+    names = f"one of {', '.join(PROBLEM_SETS)}, lab or the path of a .jsonl or .parquet file"
+    require(str(name) in PROBLEM_SETS, "problems", str(name), names)
     return PROBLEM_SETS[str(name)].load(split, data_dir, limit)
 
 
@@ -58,10 +55,8 @@ def parse_columns(text: str) -> dict[str, str]:
     columns: dict[str, str] = {}
     for part in text.split(","):
         ours, _, theirs = (side.strip() for side in part.partition("="))
-        if not ours or not theirs:
-            raise ConfigError(
-                f"columns must be written as question=task,answer=truth (ours=the file's), got {text!r}."
-            )
+        is_pair = bool(ours and theirs)
+        require(is_pair, "columns", text, "written as question=task,answer=truth (ours=the file's)")
         columns[ours] = theirs
     return columns
 

@@ -50,9 +50,8 @@ class ProblemSet:
             if problem.answer and problem.question not in asked:
                 kept.setdefault(problem.question, problem)
         if num_dropped := len(problems) - len(kept):
-            logger.warning(
-                "Dropped %d rows of %s: without an answer, repeated, or also in the test split.", num_dropped, self.hub
-            )
+            reason = "without an answer, repeated, or also in the test split"
+            logger.warning("Dropped %d rows of %s: %s.", num_dropped, self.hub, reason)
         return list(kept.values())[:limit]
 
     def _read_all(self, rows: Iterator[tuple[str, Row]], split: str) -> list[Problem]:

@@ -65,8 +65,7 @@ def _text(row: Row, column: str) -> str:
     if is_number(value):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        columns = ", ".join(map(str, row))
-        actual = f"{value!r:.80}" if column in row else f"only the columns {columns:.200}"
+        actual = f"{value!r:.80}" if column in row else f"only the columns {', '.join(row):.200}"
         raise DataError(f"the column {column!r} must hold text, got {actual}. Fix the row, or choose another column.")
     return value.strip()
 

@@ -27,9 +27,7 @@ def correctness_reward(
     """
     texts = [completion_text(completion) for completion in completions]
     if isinstance(answer, str) or len(answer) != len(texts):
-        raise DataError(
-            f"answer must hold one gold answer per completion, got {len(answer)} for {len(texts)} completions."
-        )
+        raise DataError(f"answer must hold one gold answer per completion, got {len(answer)} for {len(texts)}.")
     graded: dict[int, Pair] = {}
     for row, (text, gold) in enumerate(zip(texts, answer, strict=True)):
         if gold is None:

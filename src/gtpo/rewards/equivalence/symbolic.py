@@ -92,29 +92,24 @@ def _is_scalar(parsed: Any) -> bool:
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Any:
     """The sympy object, with decimals as exact fractions and i imaginary; None for text that is not mathematics."""
-    for pattern, replacement in _PRODUCTS:
-        text = pattern.sub(replacement, text)
-    if _NOT_MATHEMATICS.search(text):
-        return None
-    try:
-        return _to_sympy(text)
-    except (ImportError, MemoryError, RecursionError):
-        raise
-    except Exception:  # latex2sympy raises many kinds; sympy cannot rebuild a chain of equations with other numbers
-        return None
-
-
-def _to_sympy(text: str) -> Any:
     from latex2sympy2_extended import latex2sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig
     from sympy import Float, I, Rational, nan, zoo
 
-    config = ConversionConfig(lowercase_symbols=False)
-    parsed: Any = latex2sympy(
-        text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
-    )
-    if not hasattr(parsed, "atoms") or parsed.has(nan, zoo):
+    for pattern, replacement in _PRODUCTS:
+        text = pattern.sub(replacement, text)
+    if _NOT_MATHEMATICS.search(text):
         return None
-    exact = {number: Rational(str(number)) for number in parsed.atoms(Float)}
-    imaginary = {symbol: I for symbol in parsed.free_symbols if symbol.name == "i"}
-    return parsed.xreplace(exact | imaginary)
+    config = ConversionConfig(lowercase_symbols=False)
+    options: Any = {"is_real": True, "convert_degrees": True, "normalization_config": None}
+    try:
+        parsed: Any = latex2sympy(text, conversion_config=config, **options)
+        if parsed.has(nan, zoo):
+            return None
+        exact = {number: Rational(str(number)) for number in parsed.atoms(Float)}
+        imaginary = {symbol: I for symbol in parsed.free_symbols if symbol.name == "i"}
+        return parsed.xreplace(exact | imaginary)
+    except (ImportError, MemoryError, RecursionError):
+        raise
+    except Exception:  # latex2sympy raises many kinds; sympy cannot rebuild a chain of equations with other numbers
+        return None
