@@ -137,8 +137,7 @@ def fisher_p(a: int, size_a: int, b: int, size_b: int) -> float:
 
 
 def _percentiles(means: NDArray[np.float64]) -> tuple[float, float]:
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    return float(np.quantile(means, (1 - LEVEL) / 2)), float(np.quantile(means, (1 + LEVEL) / 2))
 
 
 def _items(values: Values, name: str) -> NDArray[np.float64]:

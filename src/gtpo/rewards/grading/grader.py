@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from gtpo.errors import DataError, GradingError, require
 from gtpo.rewards.grading.pool import GradingPool, Pair, Verdict
 
-MAX_ANSWER_CHARS = 1000
-"""Longer answers are wrong without being graded, unless the gold answer is at least as long."""
-
+MAX_ANSWER_CHARS = 1000  # longer answers are wrong without being graded, unless the gold answer is as long
 _CACHED_PAIRS = 2**15
 _WINDOW = 1024
 _MIN_FAILURES = 32
