@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from experiments.lab.arms import ARMS, GROUPS
 from experiments.lab.collect import Record
@@ -14,7 +15,6 @@ from experiments.lab.settings import SETTINGS
 from experiments.present.claims import ABLATIONS, QUANTITIES, Question, Records, answer, of_arm
 from experiments.present.lab_tables import plain_verdict
 from gtpo.runs.measures import centred_mean
-from gtpo.statistics import student_t
 
 COLORS = {
     "gtpo": "#1f5fd6",
@@ -154,7 +154,7 @@ def draw_mean(axis: Any, xs: Sequence[float], rows: np.ndarray, arm: str, **styl
 
 def student_half_width(rows: np.ndarray) -> np.ndarray:
     """Half the width of Student's 95 % interval of the mean over rows, column by column."""
-    return student_t(len(rows) - 1) * rows.std(0, ddof=1) / math.sqrt(len(rows))
+    return stats.t.ppf(0.975, len(rows) - 1) * rows.std(0, ddof=1) / math.sqrt(len(rows))
 
 
 def mark_ln2(axis: Any) -> None:

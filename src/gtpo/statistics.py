@@ -4,7 +4,7 @@ An item is the unit that was drawn: a problem of a test set, or a seed of a trai
 resamples items with replacement and assumes nothing about how their values are distributed. It only knows the items it
 has, so its interval is too narrow for fewer than about ten of them: with three pairs of seeds it would find a
 significant difference in pure noise one time in four. `seed_interval` therefore takes the wider of the bootstrap's and
-Student's interval.
+Student's interval. All intervals are at 95 %.
 """
 
 import dataclasses
@@ -16,20 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gtpo.errors import DataError, require
+from gtpo.errors import DataError
 
 LEVEL = 0.95
 POWER = 0.8
-MOST_ITEMS = 1000
-"""`more_items` does not look for larger samples than this."""
+MOST_ITEMS = 1000  # `more_items` does not look for larger samples
 
 Values = Sequence[float] | NDArray[np.float64]
 
-_ROUNDING = 1e-12
-"""Values that differ by less than this fraction of their size are equal up to rounding."""
-
-_CHUNK_ELEMENTS = 2**18
-"""Item numbers that are drawn at once. So few fit the cache, however many items and resamples there are."""
+_NUM_RESAMPLES = 10_000
+_CHUNK_ELEMENTS = 2**18  # item numbers that are drawn at once: few enough to fit the cache
+_ROUNDING = 1e-12  # values that differ by less than this fraction of their size are equal up to rounding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,39 +43,30 @@ class PairedDifference:
         return self.low > 0 or self.high < 0
 
 
-def bootstrap_means(values: Values, *, seed: int = 0, num_resamples: int = 10_000) -> NDArray[np.float64]:
-    """The means of `num_resamples` samples of the items, each as large as the items, drawn with replacement.
+def bootstrap_means(values: Values, *, seed: int = 0) -> NDArray[np.float64]:
+    """The means of 10,000 samples of the items, each as large as the items, drawn with replacement.
 
-    >>> bootstrap_means([0.5, 0.5], num_resamples=3)
+    >>> bootstrap_means([0.5, 0.5])[:3]
     array([0.5, 0.5, 0.5])
     """
     items = _items(values, "values")
-    require(num_resamples >= 1, "num_resamples", num_resamples, "at least 1")
     rng = np.random.default_rng(seed)
     rows = max(1, _CHUNK_ELEMENTS // len(items))
-    means = [
-        items.take(rng.integers(len(items), size=(min(rows, num_resamples - start), len(items)))).mean(1)
-        for start in range(0, num_resamples, rows)
-    ]
-    return np.concatenate(means)
+    sizes = [min(rows, _NUM_RESAMPLES - start) for start in range(0, _NUM_RESAMPLES, rows)]
+    return np.concatenate([items.take(rng.integers(len(items), size=(size, len(items)))).mean(1) for size in sizes])
 
 
-def bootstrap_interval(
-    values: Values, *, level: float = LEVEL, seed: int = 0, num_resamples: int = 10_000
-) -> tuple[float, float]:
-    """The percentile bootstrap interval of the mean of `values`, the same for the same seed.
+def bootstrap_interval(values: Values) -> tuple[float, float]:
+    """The percentile bootstrap interval of the mean of `values`, the same on every call.
 
     >>> low, high = bootstrap_interval([0, 1] * 50)
     >>> round(low, 2), round(high, 2)
     (0.4, 0.6)
     """
-    require(0 < level < 1, "level", level, "between 0 and 1")
-    return _percentiles(bootstrap_means(values, seed=seed, num_resamples=num_resamples), level)
+    return _percentiles(bootstrap_means(values))
 
 
-def paired_difference(
-    a: Values, b: Values, *, level: float = LEVEL, seed: int = 0, num_resamples: int = 10_000
-) -> PairedDifference:
+def paired_difference(a: Values, b: Values) -> PairedDifference:
     """mean(a − b), item by item, with its bootstrap interval. What the items have in common cancels.
 
     >>> paired_difference([0.9, 0.2, 0.6], [0.8, 0.1, 0.5]).excludes_zero
@@ -86,17 +74,13 @@ def paired_difference(
     """
     first, second = _items(a, "a"), _items(b, "b")
     if len(first) != len(second):
-        raise DataError(
-            f"A paired difference needs the same items on both sides, got {len(first)} and {len(second)} values. "
-            "Pass the values of the items that both have, in the same order."
-        )
+        raise DataError(f"a and b must have the same items in the same order, got {len(first)} and {len(second)}.")
     differences = first - second
-    low, high = bootstrap_interval(differences, level=level, seed=seed, num_resamples=num_resamples)
-    return PairedDifference(float(differences.mean()), low, high)
+    return PairedDifference(float(differences.mean()), *bootstrap_interval(differences))
 
 
 def seed_interval(first: Values, second: Values, *, is_paired: bool) -> tuple[float, float] | None:
-    """The 95 % interval of mean(first) − mean(second) over few items: the wider of Student's and the bootstrap's.
+    """The interval of mean(first) − mean(second) over few items: the wider of Student's and the bootstrap's.
 
     Student's is the paired interval, or Welch's for two independent samples. Of the two intervals, the result has the
     lower low end and the higher high end. None if a side has fewer than two items, or if the items have no spread.
@@ -117,7 +101,7 @@ def seed_interval(first: Values, second: Values, *, is_paired: bool) -> tuple[fl
         test = stats.ttest_rel(a, b) if is_paired else stats.ttest_ind(a, b, equal_var=False)
     student = test.confidence_interval(LEVEL)
     means = [bootstrap_means(sample, seed=number) for number, sample in enumerate(samples)]
-    low, high = _percentiles(means[0] if is_paired else means[0] - means[1], LEVEL)
+    low, high = _percentiles(means[0] if is_paired else means[0] - means[1])
     return min(low, float(student.low)), max(high, float(student.high))
 
 
@@ -134,7 +118,8 @@ def more_items(samples: Sequence[NDArray[np.float64]], difference: float) -> int
         return None
     spread = math.sqrt(sum(sample.var(ddof=1) for sample in samples))
     sizes = np.arange(size + 1, MOST_ITEMS)
-    margins = (student_t((sizes - 1) * len(samples)) + stats.norm.ppf(POWER)) * spread / np.sqrt(sizes)
+    student = stats.t.ppf((1 + LEVEL) / 2, (sizes - 1) * len(samples))
+    margins = (student + stats.norm.ppf(POWER)) * spread / np.sqrt(sizes)
     enough = sizes[margins <= abs(difference)]
     return int(enough[0]) - size if len(enough) else None
 
@@ -151,26 +136,12 @@ def fisher_p(a: int, size_a: int, b: int, size_b: int) -> float:
     return float(result.pvalue)
 
 
-def student_t(freedom: int | NDArray[np.int64]) -> NDArray[np.float64]:
-    """Student's t at 97.5 %: half the width of a 95 % interval, in standard errors.
-
-    >>> student_t(7).round(3)
-    np.float64(2.365)
-    """
-    from scipy import stats
-
-    return stats.t.ppf((1 + LEVEL) / 2, freedom)
-
-
-def _percentiles(means: NDArray[np.float64], level: float) -> tuple[float, float]:
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+def _percentiles(means: NDArray[np.float64]) -> tuple[float, float]:
+    return float(np.quantile(means, (1 - LEVEL) / 2)), float(np.quantile(means, (1 + LEVEL) / 2))
 
 
 def _items(values: Values, name: str) -> NDArray[np.float64]:
     items = np.asarray(values, dtype=np.float64)
-    if items.ndim != 1 or items.size == 0:
-        raise DataError(f"{name} must be one number for each of at least one item, got shape {items.shape}.")
-    if not np.isfinite(items).all():
-        raise DataError(f"{name} must be finite, got {int((~np.isfinite(items)).sum())} values that are not.")
+    if items.ndim != 1 or items.size == 0 or not np.isfinite(items).all():
+        raise DataError(f"{name} must be a finite number for each of at least one item, got {values!r:.200}.")
     return items

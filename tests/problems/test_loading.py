@@ -68,7 +68,7 @@ def test_a_column_that_does_not_fit_a_data_set_is_dropped_with_a_warning(
 def test_the_lab_is_a_problem_set():
     assert load_problems("lab", split="train", limit=300) == lab_problems("train", 300)
     assert load_problems("lab") == lab_problems("test", 256)
-    with pytest.raises(ConfigError, match="split of lab"):
+    with pytest.raises(ConfigError, match="split must be one of 'train', 'test', got 'dev'"):
         load_problems("lab", split="dev")
 
 

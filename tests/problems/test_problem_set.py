@@ -1,6 +1,5 @@
 """Named problem sets, from data sets with the columns of the hub and from folders of JSONL files."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import gtpo.problems
 from gtpo.errors import DataError
-from gtpo.problems import Problem, load_problems, problem_sets
-from gtpo.problems.hendrycks_math import SUBJECTS
+from gtpo.problems import Problem, ProblemSet, load_problems
+from gtpo.problems.sets import MATH_SUBJECTS
 from tests.problems.jsonl import write_jsonl
 
 Hub = Callable[[str, str | None, str, list[dict[str, Any]]], None]
@@ -54,11 +52,11 @@ def test_gsm8k_from_the_hub(hub: Hub):
 
 
 def test_math_from_the_hub_has_seven_subjects_levels_and_nested_boxes(hub: Hub):
-    for config, subject in SUBJECTS.items():
+    for config, subject in MATH_SUBJECTS.items():
         solution = r"First \boxed{1}, no: $\boxed{\frac{1}{\sqrt{2}}}$."
         hub("EleutherAI/hendrycks_math", config, "test", [math_row(f"A {subject} question", solution, subject)])
     problems = load_problems("math")
-    assert [problem.subject for problem in problems] == list(SUBJECTS.values())
+    assert [problem.subject for problem in problems] == list(MATH_SUBJECTS.values())
     assert len(problems) == 7
     assert {problem.answer for problem in problems} == {r"\frac{1}{\sqrt{2}}"}
     assert {problem.level for problem in problems} == {3}
@@ -66,7 +64,7 @@ def test_math_from_the_hub_has_seven_subjects_levels_and_nested_boxes(hub: Hub):
 
 
 def test_math_train_drops_blank_answers_repetitions_and_test_questions(hub: Hub, caplog: pytest.LogCaptureFixture):
-    for config in SUBJECTS:
+    for config in MATH_SUBJECTS:
         is_first = config == "algebra"
         rows = [math_row(f"{config} {n}", rf"\boxed{{{n}}}", level="Level ?") for n in range(3)]
         extra = [math_row("blank", r"\boxed{}"), math_row("algebra 1", r"\boxed{1}"), math_row("asked", r"\boxed{4}")]
@@ -77,7 +75,7 @@ def test_math_train_drops_blank_answers_repetitions_and_test_questions(hub: Hub,
         "algebra 0",
         "algebra 1",
         "algebra 2",
-        f"{list(SUBJECTS)[1]} 0",
+        f"{list(MATH_SUBJECTS)[1]} 0",
     ]
     assert len(problems) == 21
     assert problems[0].level is None
@@ -159,10 +157,12 @@ def test_leading_zeros_of_an_aime_answer_are_dropped(tmp_path: Path):
 
 
 def test_the_error_for_a_broken_row_of_the_hub_names_the_row(hub: Hub):
-    hub("openai/gsm8k", "main", "test", [{"question": "Q", "answer": "no marker"}])
-    with pytest.raises(DataError, match=r"openai/gsm8k \(main\), split test, row 0: the answer must end in '####"):
+    hub("openai/gsm8k", "main", "test", [{"question": "Q", "answer": None}])
+    with pytest.raises(
+        DataError, match=r"openai/gsm8k \(main\), split test, row 0: the column 'answer' must hold text"
+    ):
         load_problems("gsm8k")
-    for config in SUBJECTS:
+    for config in MATH_SUBJECTS:
         hub("EleutherAI/hendrycks_math", config, "test", [math_row("Q", r"open \boxed{1")])
     with pytest.raises(DataError, match=r"hendrycks_math \(algebra\), split test, row 0: the solution has no closed"):
         load_problems("math")
@@ -178,37 +178,16 @@ def test_the_error_for_a_folder_without_the_file_names_the_file(tmp_path: Path):
         load_problems("amc23", data_dir=tmp_path)
 
 
-def test_a_new_set_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "tiny_sums.py").write_text(
-        """
-from gtpo.problems.problem import Problem
-from gtpo.problems.problem_set import ProblemSet
-from gtpo.problems.rows import text_field
-
-def read_row(row, place, split):
-    return Problem(text_field(row, "sum", place), text_field(row, "total", place), f"sums/{split}")
-
-SETS = (ProblemSet("sums", "me/sums", read_row, {"test": "validation"}, {"test": ("sums.jsonl",)}),)
-"""
+def test_a_set_may_name_its_splits_and_columns_differently(hub: Hub, tmp_path: Path):
+    sums = ProblemSet(
+        "sums", "me/sums", {"test": ("sums.jsonl",)}, {"question": "sum", "answer": "total"}, {"test": "validation"}
     )
-    monkeypatch.setattr(gtpo.problems, "__path__", [*gtpo.problems.__path__, str(tmp_path)])
-    monkeypatch.setattr(
-        datasets, "load_dataset", lambda name, config, *, split: [{"sum": f"{name} {split}", "total": 3}]
-    )
-    problem_sets.cache_clear()
-    try:
-        assert load_problems("sums") == [Problem("me/sums validation", "3", "sums/test")]
-        rows = [{"sum": "1 + 2", "total": 3}, {"question": "2 + 2", "answer": 4}]
-        path = write_jsonl(tmp_path / "sums.jsonl", *rows)
-        expected = [Problem("1 + 2", "3", "sums/test"), Problem("2 + 2", "4", "sums/test")]
-        assert load_problems("sums", data_dir=tmp_path) == expected
-        write_jsonl(path, *rows, {"sum": "3 + 4", "result": 7})
-        with pytest.raises(DataError) as error:
-            load_problems("sums", data_dir=tmp_path)
-        assert f"{path}, line 3: the column 'total' must hold text, got only the columns sum, result" in str(
-            error.value
-        )
-        assert "A row has the columns question and answer, or those of me/sums." in str(error.value)
-    finally:
-        problem_sets.cache_clear()
-        sys.modules.pop("gtpo.problems.tiny_sums", None)
+    hub("me/sums", None, "validation", [{"sum": "0 + 1", "total": 1}])
+    assert sums.load("test") == [Problem("0 + 1", "1", "sums/test")]
+    path = write_jsonl(tmp_path / "sums.jsonl", {"sum": "1 + 2", "total": 3}, {"question": "2 + 2", "answer": 4})
+    expected = [Problem("1 + 2", "3", "sums/test"), Problem("2 + 2", "4", "sums/test")]
+    assert sums.load("test", data_dir=tmp_path) == expected
+    write_jsonl(path, {"sum": "3 + 4", "result": 7})
+    with pytest.raises(DataError) as error:
+        sums.load("test", data_dir=tmp_path)
+    assert f"{path}, line 1: the column 'total' must hold text, got only the columns sum, result" in str(error.value)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gtpo.errors import DataError
-from gtpo.rewards import correctness_reward, format_reward, paper_reward, weighted
+from gtpo.rewards import correctness_reward, format_reward, paper_reward
 from gtpo.rewards.grading import default_grader
 
 
@@ -53,14 +53,6 @@ def test_the_paper_reward_is_the_sum_of_its_parts():
     assert paper_reward(completions, answer) == [sum(part) for part in parts]
 
 
-def test_each_part_can_be_weighted_and_keeps_its_name():
-    reward = weighted(correctness_reward, 0.1, require_format=False)
-    assert reward(completions=["<answer>5</answer>", "<answer>6</answer>"], answer=["5", "5"]) == [1.0, 0.0]
-    assert reward.__name__ == "correctness_reward"
-    assert weighted(format_reward, 0.5)([completion("5")]) == [5.0]
-    assert weighted(paper_reward, 2.0)([completion("5")], answer=[None]) == [None]
-
-
 def test_rows_without_a_gold_answer_have_no_reward():
     assert correctness_reward([completion("5")] * 2, [None, "5"]) == [None, 10.0]
     assert paper_reward([completion("5")] * 2, [None, "5"]) == [None, 20.0]
@@ -69,10 +61,10 @@ def test_rows_without_a_gold_answer_have_no_reward():
 def test_malformed_columns_are_refused():
     with pytest.raises(DataError, match="one gold answer per completion"):
         paper_reward([completion("5")] * 2, ["5"])
-    with pytest.raises(DataError, match="completion 1 is empty"):
+    with pytest.raises(DataError, match="completion 1 must be text and not empty, got ' '"):
         correctness_reward([completion("5")] * 2, ["5", " "])
     for text in (completion("5"), "no format"):
-        with pytest.raises(DataError, match="completion 0 must be text, got 5"):
+        with pytest.raises(DataError, match="completion 0 must be text and not empty, got 5"):
             correctness_reward([text], [5])  # type: ignore[list-item]
     with pytest.raises(DataError, match="Pass completions as a list"):
         format_reward([["5"]])  # type: ignore[list-item]
@@ -105,7 +97,7 @@ def test_trl_calls_the_rewards_and_keeps_their_numbers_and_metrics():
     from trl import GRPOTrainer
 
     metrics: dict[str, list[float]] = defaultdict(list)
-    functions = [format_reward, correctness_reward, paper_reward, weighted(paper_reward, 0.05)]
+    functions = [format_reward, correctness_reward, paper_reward]
     trainer = SimpleNamespace(
         accelerator=SimpleNamespace(device=torch.device("cpu"), is_main_process=True),
         args=SimpleNamespace(report_to=[]),
@@ -121,8 +113,8 @@ def test_trl_calls_the_rewards_and_keeps_their_numbers_and_metrics():
     inputs = [{"prompt": "?", "answer": "0.5", "source": "test", "level": 1} for _ in texts]
     chat_prompts = [[{"role": "user", "content": "?"}] for _ in texts]
     chats = [[{"role": "assistant", "content": text}] for text in texts]
-    expected = torch.tensor([[10.0, 10.0, 20.0, 1.0], [10.0, 0.0, 10.0, 0.5], [1.0, 0.0, 1.0, 0.05]])
+    expected = torch.tensor([[10.0, 10.0, 20.0], [10.0, 0.0, 10.0], [1.0, 0.0, 1.0]])
     for prompts, completions in ((["?"] * 3, texts), (chat_prompts, chats)):
         rewards = GRPOTrainer._calculate_rewards(trainer, inputs, prompts, completions, [[1], [2], [3]])
         torch.testing.assert_close(rewards, expected)
-    assert metrics["rewards/timeouts"] == [0.0] * 6
+    assert metrics["rewards/timeouts"] == [0.0] * 4

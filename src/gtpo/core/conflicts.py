@@ -74,7 +74,12 @@ def conflict_runs(
     match: Match,
 ) -> tuple[TokenBools, TokenBools]:
     """The two parts of `conflict_mask`: the run at the start and the run at the end of each completion."""
-    inside = _right_padded(completion_mask)
+    inside = completion_mask.bool()
+    if bool((inside[:, 1:] & ~inside[:, :-1]).any()):
+        raise DataError(
+            "completion_mask has a 1 after a 0, so it does not tell how completions align. Completions must be padded "
+            "on the right. Mark tokens that are not trained in loss_mask instead."
+        )
     length = inside.sum(1)
     pairs = opposite_pairs(sign, group_ids)
     run = _run_lengths(completion_ids, length, pairs, _DIRECTIONS[edges], match).unsqueeze(-1)  # (directions, B, 1)
@@ -144,13 +149,3 @@ def _run_lengths(
 def _leading(flags: TokenBools) -> Int[Tensor, " B"]:
     """The number of True values before the first False of each row."""
     return flags.to(torch.int8).cumprod(1, dtype=torch.int8).sum(1)
-
-
-def _right_padded(completion_mask: TokenMask) -> TokenBools:
-    inside = completion_mask.bool()
-    if bool((inside[:, 1:] & ~inside[:, :-1]).any()):
-        raise DataError(
-            "completion_mask has a 1 after a 0, so it does not tell how completions align. Completions must be padded "
-            "on the right. Mark tokens that are not trained in loss_mask instead."
-        )
-    return inside

@@ -70,13 +70,7 @@ def entropy_filter(
 
 
 def entropy_penalty(
-    entropy: RowFloats,
-    sign: RowFloats,
-    group_ids: RowInts,
-    valid: RowBools,
-    *,
-    coefficient: float,
-    center: bool,
+    entropy: RowFloats, sign: RowFloats, group_ids: RowInts, valid: RowBools, *, coefficient: float, center: bool
 ) -> RowFloats:
     """γ⟨H⟩_i, to be subtracted from A_i.
 

@@ -12,25 +12,19 @@ from gtpo.core.groups import advantage_sign, group_sum, is_tied
 from gtpo.core.shaping import ShapedAdvantages
 from gtpo.core.types import RowFloats, RowInts, TokenIds, TokenMask
 
-_SUMS = (
-    "completions",
-    "counted",
-    "entropy",
-    "kept",
-    "tokens",
-    "token_entropy",
-    "prefix",
-    "suffix",
-    "conflict",
-    "skipped",
-    "amplified",
-    "push",
-    "removed",
-    "added",
-    "groups",
-    "tied",
-    "distinct",
-)
+_RATIOS = {
+    "gtpo/entropy_mean": ("entropy", "counted"),
+    "gtpo/token_entropy": ("token_entropy", "tokens"),
+    "gtpo/frac_kept": ("kept", "completions"),
+    "gtpo/frac_conflict": ("conflict", "tokens"),
+    "gtpo/frac_conflict_prefix": ("prefix", "tokens"),
+    "gtpo/frac_conflict_suffix": ("suffix", "tokens"),
+    "gtpo/frac_push_removed": ("removed", "push"),
+    "gtpo/frac_push_added": ("added", "push"),
+    "gtpo/frac_tied_groups": ("tied", "groups"),
+    "gtpo/frac_distinct": ("distinct", "completions"),
+}
+_SUMS = sorted({name for parts in _RATIOS.values() for name in parts} | {"skipped", "amplified"})
 
 
 def metric_totals(
@@ -117,23 +111,11 @@ def logged_metrics(totals: Float[Tensor, "N K"]) -> dict[str, float]:
     """
     columns = totals.double().cpu()
     total: dict[str, float] = dict(zip(_SUMS, columns[:, :-1].sum(0).tolist(), strict=True))
-
-    def ratio(part: str, base: str) -> float:
-        return total[part] / total[base] if total[base] else 0.0
-
+    ratios = {name: total[part] / total[base] if total[base] else 0.0 for name, (part, base) in _RATIOS.items()}
     return {
-        "gtpo/entropy_mean": ratio("entropy", "counted"),
+        **ratios,
         "gtpo/entropy_max": float(columns[:, -1].max()),
-        "gtpo/token_entropy": ratio("token_entropy", "tokens"),
-        "gtpo/frac_kept": ratio("kept", "completions"),
         "gtpo/fully_filtered": float(total["completions"] > 0 and total["kept"] == 0),
-        "gtpo/frac_conflict": ratio("conflict", "tokens"),
-        "gtpo/frac_conflict_prefix": ratio("prefix", "tokens"),
-        "gtpo/frac_conflict_suffix": ratio("suffix", "tokens"),
         "gtpo/num_tokens_skipped": total["skipped"],
         "gtpo/num_tokens_amplified": total["amplified"],
-        "gtpo/frac_push_removed": ratio("removed", "push"),
-        "gtpo/frac_push_added": ratio("added", "push"),
-        "gtpo/frac_tied_groups": ratio("tied", "groups"),
-        "gtpo/frac_distinct": ratio("distinct", "completions"),
     }

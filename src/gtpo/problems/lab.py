@@ -9,13 +9,11 @@ No intermediate value is negative. The held-out problems are the same in every p
 never contains one of them.
 """
 
+import operator
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from pathlib import Path
-from typing import Literal
 
 from gtpo.errors import require, require_choice
 from gtpo.problems.problem import Problem
@@ -23,9 +21,10 @@ from gtpo.problems.problem import Problem
 NUM_LEVELS = 4
 NUM_HELD_OUT = 256
 _HELD_OUT_SEED = 20260101
+_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
-def lab_problems(split: Literal["train", "test"], num_problems: int, *, seed: int = 0) -> list[Problem]:
+def lab_problems(split: str, num_problems: int, *, seed: int = 0) -> list[Problem]:
     """The first `num_problems` of the train stream of this seed, or of the held-out set, which ignores the seed.
 
     The levels of held-out problems take turns. Train problems may repeat: levels 1 and 2 have only some thousand.
@@ -66,46 +65,15 @@ def _draw(rng: random.Random, level: int) -> Problem:
     while True:
         first, second, third, fourth = (rng.randint(2, 19) for _ in range(4))
         factor = rng.randint(2, 5)
-        expression, start, moves = {
-            1: (f"{first}+{second}-{third}", first, f"+{second} -{third}"),
-            2: (f"({first}+{second})*{factor}", first, f"+{second} *{factor}"),
-            3: (f"{first}*{factor}+{second}-{third}", first, f"*{factor} +{second} -{third}"),
-            4: (f"({first}+{second})*{factor}-{third}+{fourth}", first, f"+{second} *{factor} -{third} +{fourth}"),
+        expression, moves = {
+            1: (f"{first}+{second}-{third}", f"+{second} -{third}"),
+            2: (f"({first}+{second})*{factor}", f"+{second} *{factor}"),
+            3: (f"{first}*{factor}+{second}-{third}", f"*{factor} +{second} -{third}"),
+            4: (f"({first}+{second})*{factor}-{third}+{fourth}", f"+{second} *{factor} -{third} +{fourth}"),
         }[level]
-        steps, values = _work_out(start, moves.split())
+        values, steps = [first], list[str]()
+        for move in moves.split():
+            values.append(_OPERATIONS[move[0]](values[-1], int(move[1:])))
+            steps.append(f"{values[-2]}{move}={values[-1]}")
         if min(values) >= 0:
-            return Problem(
-                question=f"{expression}=?",
-                answer=str(values[-1]),
-                source="lab",
-                solution=" ".join(steps),
-                level=level,
-            )
-
-
-def _work_out(value: int, moves: list[str]) -> tuple[list[str], list[int]]:
-    """Each move, such as `*4`, written out as `22*4=88`, and the value after each move."""
-    steps: list[str] = []
-    values: list[int] = []
-    for move in moves:
-        operand = int(move[1:])
-        result = {"+": value + operand, "-": value - operand, "*": value * operand}[move[0]]
-        steps.append(f"{value}{move}={result}")
-        values.append(result)
-        value = result
-    return steps, values
-
-
-@dataclass(frozen=True)
-class LabSet:
-    """The lab's problems as a problem set: made in this process, so there is no file and `data_dir` is ignored."""
-
-    name: str = "lab"
-
-    def load(self, split: str, data_dir: str | Path | None = None, limit: int | None = None) -> list[Problem]:
-        """The first `limit` problems of a split (256 if None), the train split with seed 0."""
-        require_choice("split of lab", split, ("train", "test"))
-        return lab_problems("train" if split == "train" else "test", limit or NUM_HELD_OUT)
-
-
-SETS = (LabSet(),)
+            return Problem(f"{expression}=?", str(values[-1]), "lab", solution=" ".join(steps), level=level)

@@ -2,7 +2,7 @@
 
 from gtpo.rewards.answers import are_correct, extract_answer, is_correct
 from gtpo.rewards.completions import completion_text
-from gtpo.rewards.correctness import correctness_reward, paper_reward, weighted
+from gtpo.rewards.correctness import correctness_reward, paper_reward
 from gtpo.rewards.format import format_reward, format_score, has_format
 from gtpo.rewards.grading import Grader, GradingPool, configure_grading
 
@@ -19,5 +19,4 @@ __all__ = [
     "has_format",
     "is_correct",
     "paper_reward",
-    "weighted",
 ]

@@ -17,20 +17,15 @@ def completion_text(completion: TextOrMessages) -> str:
     """
     if isinstance(completion, str):
         return completion
-    return "\n".join(_content(message) for message in completion if _role(message) == "assistant")
-
-
-def _role(message: Mapping[str, Any]) -> str:
-    if not isinstance(message, Mapping) or "role" not in message:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise DataError(
-            f"A completion must be text or a list of chat messages, got a list with {message!r}. "
-            "Pass completions as a list of texts, or of lists of messages."
-        )
-    return message["role"]
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "".join(block.get("text", "") for block in content)
+    texts: list[str] = []
+    for message in completion:
+        if not isinstance(message, Mapping) or "role" not in message:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DataError(
+                f"A completion must be text or a list of chat messages, got a list with {message!r}. "
+                "Pass completions as a list of texts, or of lists of messages."
+            )
+        if message["role"] == "assistant":
+            content = message.get("content") or ""
+            is_text = isinstance(content, str)
+            texts.append(content if is_text else "".join(block.get("text", "") for block in content))
+    return "\n".join(texts)

@@ -1,7 +1,6 @@
-"""The correctness part of the paper's reward, the complete reward, and weights for any reward."""
+"""The correctness part of the paper's reward, and the complete reward."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gtpo.errors import DataError
@@ -11,8 +10,6 @@ from gtpo.rewards.format import format_reward, has_format
 from gtpo.rewards.grading import Pair, default_grader
 
 CORRECT_ANSWER_SCORE = 10.0
-
-RewardFunction = Callable[..., list[float] | list[float | None]]
 
 
 def correctness_reward(
@@ -30,19 +27,21 @@ def correctness_reward(
     """
     texts = [completion_text(completion) for completion in completions]
     if isinstance(answer, str) or len(answer) != len(texts):
-        raise DataError(
-            f"answer must hold one gold answer per completion, got {len(answer)} for {len(texts)} completions."
-        )
-    pairs: dict[int, Pair] = {}
+        raise DataError(f"answer must hold one gold answer per completion, got {len(answer)} for {len(texts)}.")
+    graded: dict[int, Pair] = {}
     for row, (text, gold) in enumerate(zip(texts, answer, strict=True)):
         if gold is None:
             continue
-        _require_gold(gold, row)
+        if not isinstance(gold, str) or not gold.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DataError(
+                f"The gold answer of completion {row} must be text and not empty, got {gold!r}. Convert the column "
+                "with str(), or remove the row from the data set."
+            )
         extracted = extract_answer(text) if has_format(text) or not require_format else None
         if extracted:
-            pairs[row] = (extracted, gold)
-    verdicts = default_grader().grade([pair[0] for pair in pairs.values()], [pair[1] for pair in pairs.values()])
-    right = {row for row, verdict in zip(pairs, verdicts, strict=True) if verdict == "right"}
+            graded[row] = (extracted, gold)
+    verdicts = default_grader().grade(*zip(*graded.values(), strict=True)) if graded else []
+    right = {row for row, verdict in zip(graded, verdicts, strict=True) if verdict == "right"}
     num_with_gold = sum(gold is not None for gold in answer)
     if log_metric is not None:
         log_metric("rewards/timeouts", float(verdicts.count("timeout")))
@@ -63,25 +62,3 @@ def paper_reward(
     correct = correctness_reward(completions, answer, log_metric=log_metric)
     scores = format_reward(completions, log_metric=log_metric)
     return [None if part is None else score + part for score, part in zip(scores, correct, strict=True)]
-
-
-def weighted(reward: RewardFunction, weight: float, **options: Any) -> RewardFunction:
-    """Multiply a reward by a weight. TRL logs it under the same name; `options` are passed on to the reward.
-
-    >>> weighted(lambda completions, **columns: [10.0, 0.0], 0.1)(completions=["right", "wrong"])
-    [1.0, 0.0]
-    """
-
-    @functools.wraps(reward)
-    def scaled(*args: Any, **columns: Any) -> list[float | None]:
-        values = reward(*args, **options, **columns)
-        return [None if value is None else weight * value for value in values]
-
-    return scaled
-
-
-def _require_gold(gold: str, row: int) -> None:
-    if not isinstance(gold, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise DataError(f"The gold answer of completion {row} must be text, got {gold!r}. Convert it with str().")
-    if not gold.strip():
-        raise DataError(f"The gold answer of completion {row} is empty. Remove such rows from the data set.")

@@ -11,7 +11,7 @@ COMPLETE_FORMAT_SCORE = 10.0
 ONE_PAIR_SCORE = 1.0
 ONE_PAIR_AND_A_TAG_SCORE = 1.5
 
-_TAG = re.compile(r"</?(?:reasoning|answer)>")
+_TAG = re.compile(r"</?(?P<kind>reasoning|answer)>")
 _IN_ORDER = ["<reasoning>", "</reasoning>", "<answer>", "</answer>"]
 _GAPS = "\u034f\u115f\u1160\u2800\u3164\uffa0"
 
@@ -39,12 +39,10 @@ def format_score(text: str) -> float:
     """
     if has_format(text):
         return COMPLETE_FORMAT_SCORE
-    closed = [kind for kind in ("reasoning", "answer") if _is_closed(text, kind)]
-    if not closed:
+    if not any(_is_closed(text, kind) for kind in ("reasoning", "answer")):
         return 0.0
-    other = "answer" if closed[0] == "reasoning" else "reasoning"
-    has_other = f"<{other}>" in text or f"</{other}>" in text
-    return ONE_PAIR_AND_A_TAG_SCORE if has_other else ONE_PAIR_SCORE
+    kinds = {tag["kind"] for tag in _TAG.finditer(text)}
+    return ONE_PAIR_AND_A_TAG_SCORE if len(kinds) > 1 else ONE_PAIR_SCORE
 
 
 def format_reward(

@@ -1,4 +1,4 @@
-"""The grader in front of the workers: cache, counts, invalid input, and the error for too many failures."""
+"""The grader in front of the workers: cache, invalid input, and the error for too many failures."""
 
 import pytest
 
@@ -33,7 +33,6 @@ def test_equal_pairs_are_graded_once():
     assert grader.grade(["1", "1", "2"], ["1", "1", "1"]) == ["right"] * 3
     assert grader.grade(["1", "2", "3"], ["1", "1", "1"]) == ["right"] * 3
     assert pool.asked == [("1", "1"), ("2", "1"), ("3", "1")]
-    assert grader.num_graded == 6
 
 
 def test_a_failure_is_not_cached():
@@ -41,7 +40,6 @@ def test_a_failure_is_not_cached():
     assert grader.grade(["1"], ["1"]) == ["timeout"]
     pool.verdict = "right"
     assert grader.grade(["1"], ["1"]) == ["right"]
-    assert (grader.num_timeouts, grader.num_crashes) == (1, 0)
 
 
 def test_a_long_answer_is_wrong_without_grading_unless_the_gold_answer_is_as_long():
@@ -56,7 +54,6 @@ def test_failures_are_logged_with_an_example(caplog: pytest.LogCaptureFixture):
     grader.grade(["strange", "thing"], ["1", "1"])
     assert "2 of 2 answers could not be graded (0 timeouts, 2 crashes)" in caplog.text
     assert "'strange'" in caplog.text
-    assert grader.num_crashes == 2
 
 
 def test_too_many_failures_raise_an_error():
@@ -76,7 +73,6 @@ def test_copies_of_one_answer_count_as_one_failure():
     grader, _ = scripted("timeout")
     for _ in range(31):
         assert grader.grade(["9^{9^{9^9}}"] * 64, ["1"] * 64) == ["timeout"] * 64
-    assert grader.num_timeouts == 31 * 64
 
 
 def test_a_handful_of_failures_in_the_first_batch_does_not_end_a_run():

@@ -64,7 +64,6 @@ def test_hostile_answers_cost_at_most_the_timeout_and_are_never_right():
         assert set(verdicts) == {"wrong", "timeout"}, by_name
         assert by_name["latex tower"] == "timeout"
         assert {by_name[name] for name in ("ten megabytes", "megabyte of digits", "nul", "surrogate")} == {"wrong"}
-        assert grader.num_timeouts == verdicts.count("timeout")
         assert grader.grade(["2+x+3"], ["x+5"]) == ["right"]
     finally:
         grader.pool.close()
@@ -95,7 +94,7 @@ def test_a_chain_of_equations_is_graded_without_a_crash(pool: GradingPool):
 def test_a_worker_that_does_not_answer_is_killed_and_replaced():
     pool = GradingPool(num_workers=1, timeout=1.0)
     try:
-        pool.warm_up()
+        assert pool.grade([("1", "1")]) == ["right"]
         (stopped,) = pool.process_ids()
         os.kill(stopped, signal.SIGSTOP)
         pairs = [("1", "1"), ("2", "1"), ("1.0", "1")]

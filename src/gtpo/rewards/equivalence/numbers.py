@@ -117,8 +117,5 @@ def _parse_fraction(text: str) -> Fraction | None:
 
 
 def _is_finite_decimal(value: Fraction) -> bool:
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return rest == 1
+    """Whether the denominator divides a power of ten."""
+    return pow(10, value.denominator.bit_length(), value.denominator) == 0

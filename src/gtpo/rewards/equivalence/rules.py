@@ -6,7 +6,6 @@ intervals, sets, unions and matrices are compared member by member, and numbers 
 """
 
 import re
-from collections.abc import Callable
 
 from gtpo.rewards.equivalence.normalise import compact, normalise
 from gtpo.rewards.equivalence.numbers import expand_number_words, parse_number, same_number
@@ -57,7 +56,7 @@ def _same(answer: str, gold: str) -> bool:
     if (text := _text(gold)) is not None:
         return _same_text(answer, text)
     answer, gold = (re.sub(r"^\\text\s*\{([^{}]*)\}$", r"\1", side).strip() for side in (answer, gold))
-    for rule in _RULES:
+    for rule in (_numbers_agree, _bases_agree, _equations_agree, _structures_agree):
         verdict = rule(answer, gold)
         if verdict is not None:
             return verdict
@@ -162,14 +161,6 @@ def _same_parts(parts: Parts, gold: Parts) -> bool:
             return False
         unmatched.remove(match)
     return True
-
-
-_RULES: tuple[Callable[[str, str], bool | None], ...] = (
-    _numbers_agree,
-    _bases_agree,
-    _equations_agree,
-    _structures_agree,
-)
 
 
 def _depth(text: str) -> int:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 _MATRIX = re.compile(r"\\begin\{(?P<kind>[pvV]?)matrix\}(?P<cells>.*)\\end\{(?P=kind)matrix\}", re.DOTALL)
-_MEMBER_OF = re.compile(r"[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")
+_MEMBER_OF = re.compile(r"^[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")
 _AND = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|,?\s+(?:and|or)\s+")
 
 
@@ -25,7 +25,7 @@ def take_apart(text: str) -> Parts | None:
     >>> take_apart("\\{1,2\\}") == take_apart("1 and 2"), take_apart("(a+5)(b+2)"), take_apart("1 \\pm x").members
     (True, None, ('1 + x', '1 - x'))
     """
-    text = _MEMBER_OF.sub("", text.strip(), count=1) if _MEMBER_OF.match(text.strip()) else text.strip()
+    text = _MEMBER_OF.sub("", text.strip())
     if match := _MATRIX.fullmatch(text):
         rows = [row.split("&") for row in re.split(r"\\\\", match["cells"]) if row.strip()]
         shape = "x".join(str(len(row)) for row in rows)

@@ -52,12 +52,14 @@ def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
     symbols = parsed.free_symbols | parsed_gold.free_symbols
     if symbols:
         return not _differ_somewhere(parsed, parsed_gold, symbols) and _verify(parsed, parsed_gold)
-    low, high = _bounds(parsed_gold)
+    gold_value = parsed_gold.evalf(_DIGITS)
     number = parse_number(compact(answer))
-    if number and low is not None and high is not None:
-        return not parsed_gold.is_rational and number.rounds(low, high)
+    if number and gold_value.is_Float:
+        middle = Fraction(str(gold_value))
+        margin = abs(middle) / 10 ** (_DIGITS - 5)
+        return not parsed_gold.is_rational and number.rounds(middle - margin, middle + margin)
     difference = (parsed - parsed_gold).evalf(_DIGITS, chop=False)
-    scale = abs(parsed_gold.evalf(_DIGITS)) + abs(parsed.evalf(_DIGITS))
+    scale = abs(gold_value) + abs(parsed.evalf(_DIGITS))
     return bool(
         difference.is_number and scale.is_finite and abs(difference) <= scale * Fraction(1, 10 ** (_DIGITS - 15))
     )
@@ -75,15 +77,6 @@ def _differ_somewhere(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool:
     return bool(abs(value - gold_value) > 1e-6 * (abs(value) + abs(gold_value)))
 
 
-def _bounds(parsed: Any) -> tuple[Fraction | None, Fraction | None]:
-    value = parsed.evalf(_DIGITS)
-    if not value.is_Float:
-        return None, None
-    middle = Fraction(str(value))
-    margin = abs(middle) / 10 ** (_DIGITS - 5)
-    return middle - margin, middle + margin
-
-
 def _verify(parsed: Any, parsed_gold: Any) -> bool:
     from math_verify import verify
 
@@ -99,29 +92,24 @@ def _is_scalar(parsed: Any) -> bool:
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Any:
     """The sympy object, with decimals as exact fractions and i imaginary; None for text that is not mathematics."""
-    for pattern, replacement in _PRODUCTS:
-        text = pattern.sub(replacement, text)
-    if _NOT_MATHEMATICS.search(text):
-        return None
-    try:
-        return _to_sympy(text)
-    except (ImportError, MemoryError, RecursionError):
-        raise
-    except Exception:  # latex2sympy raises many kinds; sympy cannot rebuild a chain of equations with other numbers
-        return None
-
-
-def _to_sympy(text: str) -> Any:
     from latex2sympy2_extended import latex2sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig
     from sympy import Float, I, Rational, nan, zoo
 
-    config = ConversionConfig(lowercase_symbols=False)
-    parsed: Any = latex2sympy(
-        text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
-    )
-    if not hasattr(parsed, "atoms") or parsed.has(nan, zoo):
+    for pattern, replacement in _PRODUCTS:
+        text = pattern.sub(replacement, text)
+    if _NOT_MATHEMATICS.search(text):
         return None
-    exact = {number: Rational(str(number)) for number in parsed.atoms(Float)}
-    imaginary = {symbol: I for symbol in parsed.free_symbols if symbol.name == "i"}
-    return parsed.xreplace(exact | imaginary)
+    config = ConversionConfig(lowercase_symbols=False)
+    options: Any = {"is_real": True, "convert_degrees": True, "normalization_config": None}
+    try:
+        parsed: Any = latex2sympy(text, conversion_config=config, **options)
+        if parsed.has(nan, zoo):
+            return None
+        exact = {number: Rational(str(number)) for number in parsed.atoms(Float)}
+        imaginary = {symbol: I for symbol in parsed.free_symbols if symbol.name == "i"}
+        return parsed.xreplace(exact | imaginary)
+    except (ImportError, MemoryError, RecursionError):
+        raise
+    except Exception:  # latex2sympy raises many kinds; sympy cannot rebuild a chain of equations with other numbers
+        return None

@@ -105,8 +105,9 @@ def _is_unit(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
         return False
     if unit.startswith("/"):
         return len(words[0]) > 1 and " ".join(words) in _MEASURES
-    if _spelling(match["unit"]) in _MEASURES:
-        return pattern is _TEXT_UNIT or len(_spelling(match["unit"])) > 1
+    spelling = unit.lower().replace(".", "").replace(" ", "")
+    if spelling in _MEASURES:
+        return pattern is _TEXT_UNIT or len(spelling) > 1
     if len(words) > 4 or any(word in _NOT_NOUNS or _VALUE_FORMS.fullmatch(word) for word in words):
         return False
     nouns = [word for word in words if word not in ("a", "an", "the", "of", "per")]
@@ -115,10 +116,6 @@ def _is_unit(match: re.Match[str], pattern: re.Pattern[str]) -> bool:
     is_apart = match.string[match.start("unit") - 1] in " ("
     is_noun = len(nouns[0]) > 2 and re.search("[aeiou]", nouns[0]) is not None
     return pattern is _TEXT_UNIT or (is_apart and is_noun and parse_number(compact(match["value"])) is not None)
-
-
-def _spelling(unit: str) -> str:
-    return unit.lower().replace(".", "").replace(" ", "")
 
 
 def _measure(match: re.Match[str]) -> str | None:

@@ -1,21 +1,19 @@
 """A pool of worker processes: a worker that does not answer in time is killed and replaced.
 
 Workers are started, not forked, and import math-verify but not torch. They are light, and safe to use with CUDA, DDP,
-threads and servers. Each calling thread talks to a worker directly, so a single answer needs no extra thread. This
-process never parses or evaluates what a model wrote.
+threads and servers. This process never parses or evaluates what a model wrote.
 """
 
-import contextlib
 import json
 import os
 import queue
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal, cast
 
 from gtpo.errors import GradingError, require, require_package
 
@@ -42,51 +40,19 @@ class GradingPool:
         self.num_workers = num_workers
         self.timeout = timeout
         self.is_closed = False
-        self._slots: queue.LifoQueue[_Worker] = queue.LifoQueue()
         self._workers = [_Worker(timeout) for _ in range(num_workers)]
-        for worker in reversed(self._workers):
-            self._slots.put(worker)
+        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._threads = ThreadPool(num_workers)  # daemon threads: Python does not wait for them when it exits
 
     def grade(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """One verdict per pair, in order."""
-        verdicts: list[Verdict] = ["crash"] * len(pairs)
         size = min(_CHUNK_PAIRS, max(1, -(-len(pairs) // self.num_workers)))
-        starts: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for start in range(0, len(pairs), size):
-            starts.put(start)
-        failures: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                while not failures:
-                    start = starts.get_nowait()
-                    verdicts[start : start + size] = self._grade_chunk(pairs[start : start + size])
-            except queue.Empty:
-                pass
-            except BaseException as failure:
-                failures.append(failure)
-
-        num_helpers = min(self.num_workers, starts.qsize()) - 1
-        helpers = [threading.Thread(target=work, daemon=True, name="gtpo-grading") for _ in range(num_helpers)]
-        for helper in helpers:
-            helper.start()
-        work()
-        for helper in helpers:
-            if not failures:
-                helper.join()
-        if failures:
-            raise failures[0]
-        return verdicts
-
-    def warm_up(self) -> None:
-        """Start every worker now instead of with the first answers."""
-        taken = [self._slots.get() for _ in self._workers]
-        try:
-            for worker in taken:
-                worker.start()
-        finally:
-            for worker in taken:
-                self._slots.put(worker)
+        chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+        if len(chunks) == 1:
+            return self._grade_chunk(chunks[0])
+        return [verdict for verdicts in self._threads.imap(self._grade_chunk, chunks) for verdict in verdicts]
 
     def process_ids(self) -> list[int]:
         """The ids of the workers that are running."""
@@ -100,19 +66,17 @@ class GradingPool:
 
     def _grade_chunk(self, pairs: Sequence[Pair]) -> list[Verdict]:
         verdicts: list[Verdict] = []
-        worker = self._slots.get()
+        worker = self._idle.get()
         try:
             while len(verdicts) < len(pairs):
                 if self.is_closed:
-                    raise GradingError(
-                        "The grading pool is closed. Call close() only after every grade() has returned."
-                    )
+                    raise GradingError("The grading pool is closed. Call close() after the last grade().")
                 verdicts += worker.grade(pairs[len(verdicts) :])
         except BaseException:
             worker.stop()
             raise
         finally:
-            self._slots.put(worker)
+            self._idle.put(worker)
         return verdicts
 
 
@@ -127,23 +91,17 @@ class _Worker:
     def grade(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """Verdicts for the pairs, up to and including the first pair that hangs or kills the process."""
         connection = self.start()
-        message = json.dumps(pairs).encode("ascii")
         verdicts: list[Verdict] = []
-        failure: Verdict
         try:
-            connection.sendall(len(message).to_bytes(4, "big") + message)
+            connection.sendall(json.dumps(pairs).encode("ascii") + b"\n")
             while len(verdicts) < len(pairs):
                 received = connection.recv(len(pairs) - len(verdicts))
                 if not received:
                     raise ConnectionError
                 verdicts.extend(_VERDICTS[byte] for byte in received)
-            return verdicts
-        except TimeoutError:
-            failure = "timeout"
-        except OSError:
-            failure = "crash"
-        self.stop()
-        verdicts.append(failure)
+        except OSError as error:
+            self.stop()
+            verdicts.append("timeout" if isinstance(error, TimeoutError) else "crash")
         return verdicts
 
     def start(self) -> socket.socket:
@@ -152,27 +110,30 @@ class _Worker:
             return self.connection
         self.stop()
         connection, workers_end = socket.socketpair()
+        self.connection = connection
         same_path = os.pathsep.join(map(os.path.abspath, sys.path))
-        environment = os.environ | {"PYTHONPATH": same_path, "OMP_NUM_THREADS": "1"}
         with workers_end:
-            self.process = subprocess.Popen(
+            self.process = process = subprocess.Popen(
                 [sys.executable, "-P", str(_WORKER), str(self.timeout + _ALARM_GRACE_SECONDS)],
                 stdin=workers_end.fileno(),
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=environment,
+                stderr=subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": same_path, "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
             )
-        self.connection = connection
         connection.settimeout(_START_SECONDS)
-        try:
-            greeting = connection.recv(1)
-            if greeting != b"R":
-                raise GradingError(_start_error(connection, greeting))
-        except TimeoutError as error:
-            raise GradingError(
-                f"A grading worker did not start within {_START_SECONDS:.0f} s. Check that there is free memory."
-            ) from error
+        with cast("IO[bytes]", process.stderr) as errors:
+            try:
+                is_ready = connection.recv(1) == b"R"
+            except TimeoutError:
+                is_ready = False
+            if not is_ready:
+                process.kill()
+                raise GradingError(
+                    f"A grading worker did not start within {_START_SECONDS:.0f} s ({sys.executable}): "
+                    f"{errors.read().decode(errors='replace').strip() or 'it printed no error'}\n"
+                    "Install what it needs with: pip install math-verify antlr4-python3-runtime==4.13.2"
+                )
         connection.settimeout(self.timeout)
         return connection
 
@@ -185,13 +146,3 @@ class _Worker:
             self.process.kill()
             self.process.wait()
             self.process = None
-
-
-def _start_error(connection: socket.socket, greeting: bytes) -> str:
-    trace = b""
-    with contextlib.suppress(OSError):
-        while greeting == b"E" and (more := connection.recv(65536)):
-            trace += more
-    reason = trace.decode(errors="replace").strip() or "it ended without an error message"
-    remedy = "Install what it needs with: pip install math-verify antlr4-python3-runtime==4.13.2"
-    return f"A grading worker could not start ({sys.executable}): {reason}\n{remedy}"
