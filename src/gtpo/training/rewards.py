@@ -8,7 +8,7 @@ import numbers
 import os
 import sys
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +53,12 @@ def guarded(reward: Reward) -> Reward:
     @functools.wraps(reward)
     def checked(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
         with _named_in_errors(name):
-            scores = _as_list(name, reward(*args, completions=completions, **columns))
-        return _scores(name, scores, len(completions))
+            return _scores(name, reward(*args, completions=completions, **columns), len(completions))
 
     @functools.wraps(reward)
     async def checked_later(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
         with _named_in_errors(name):
-            scores = _as_list(name, await reward(*args, completions=completions, **columns))
-        return _scores(name, scores, len(completions))
+            return _scores(name, await reward(*args, completions=completions, **columns), len(completions))
 
     return checked_later if inspect.iscoroutinefunction(reward) else checked
 
@@ -73,27 +71,21 @@ def _named_in_errors(name: str) -> Generator[None]:
         raise
     except (Exception, SystemExit) as error:  # sys.exit(0) would look like a finished run
         calls = [place for place in traceback.extract_tb(error.__traceback__) if place.filename != __file__]
-        where = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})" if calls else ""
-        hints = {
-            "unexpected keyword argument": " It must take **columns: it gets every column of the data set.",
-            " missing ": " It gets prompts, completions and the columns of the data set; no column has that name.",
-        }
-        hint = next((hint for words, hint in hints.items() if words in str(error) and not calls), "")
+        if calls:
+            place = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})."
+        else:  # it could not be called
+            place = ". It gets prompts, completions and every column of the data set as keyword arguments."
         raise DataError(
-            f"Reward {name} raised {type(error).__name__}: {error}{where}.{hint} Fix the reward, then resume the run, "
-            "or start again if there is no checkpoint."
+            f"Reward {name} raised {type(error).__name__}: {error}{place} Fix the reward, then resume the run, or "
+            "start again if there is no checkpoint."
         ) from error
 
 
-def _as_list(name: str, scores: Any) -> list[Any]:
-    if scores is None:
-        raise DataError(
-            f"Reward {name} returned nothing. Return a list with one number, or None, for each completion."
-        )
-    return list(scores.tolist() if hasattr(scores, "tolist") else scores)
-
-
-def _scores(name: str, scores: list[Any], num_completions: int) -> list[float | None]:
+def _scores(name: str, scores: Any, num_completions: int) -> list[float | None]:
+    scores = scores.tolist() if hasattr(scores, "tolist") else scores
+    if not isinstance(scores, Iterable):
+        raise DataError(f"Reward {name} returned {scores!r}. Return a list: for each completion a number, or None.")
+    scores = list(scores)
     if len(scores) != num_completions:
         raise DataError(f"Reward {name} returned {len(scores)} scores for {num_completions} completions.")
     for row, score in enumerate(scores):
