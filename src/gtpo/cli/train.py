@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtpo.errors import ConfigError, DataError, require_choice
-from gtpo.training.config.options import METHODS, RunOptions
-from gtpo.training.config.recipe import Settings, parse_overrides
+from gtpo.training.config.options import METHODS, NAMES, RunOptions
+from gtpo.training.config.recipe import COMMAND_LINE, Setting, Settings, parse_overrides
 from gtpo.training.config.settings import read_settings, settings_of_run
 from gtpo.training.run_folder import RunFolder
 
@@ -55,10 +55,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="train a model: GTPO, GRPO or SFT",
         description="Train a model by a recipe, or the tiny model that comes with the package.",
         usage="gtpo train [RECIPE] [--option value …]",
-        epilog=f"what to train:\n{_own_options()}\n{_EPILOG}",
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    what = parser.add_argument_group("what to train")
+    for field in dataclasses.fields(RunOptions):
+        default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
+        suffix = "" if default is None or field.name == "system_prompt" else f" (default: {default})"
+        nargs = "+" if field.name == "rewards" else None
+        what.add_argument(f"--{field.name}", metavar="…", nargs=nargs, help=field.metadata["help"] + suffix)
     parser.add_argument("--dry-run", action="store_true", help="check everything and print the plan, without training")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue a run from its last complete checkpoint")
     parser.add_argument("--help-all", action="store_true", help="list every option of GTPO, TRL and transformers")
@@ -66,22 +72,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def _own_options() -> str:
-    lines: list[str] = []
-    for field in dataclasses.fields(RunOptions):
-        default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
-        suffix = "" if default is None or field.name == "system_prompt" else f" (default: {default})"
-        lines.append(f"  --{field.name:<22}{field.metadata['help']}{suffix}\n")
-    return "".join(lines)
-
-
 def run(args: argparse.Namespace) -> int:
     rest: list[str] = list(args.rest)
     recipe = Path(rest.pop(0)) if rest and not rest[0].startswith("-") else None
-    overrides = parse_overrides(rest)
+    own = {name: getattr(args, name) for name in NAMES if getattr(args, name) is not None}
+    overrides = {**parse_overrides(rest), **{name: Setting(value, COMMAND_LINE) for name, value in own.items()}}
     _let_threads_sleep()
     if args.help_all:
-        return _help_all(overrides)
+        return _help_all(args)
     if args.resume is None:
         code = _run(read_settings(recipe, overrides), is_new=True, is_dry=args.dry_run)
     elif recipe is not None or overrides or args.dry_run:
@@ -187,13 +185,13 @@ def _leave_process_group() -> None:
         processes.destroy_process_group()
 
 
-def _help_all(overrides: Settings) -> int:
-    method = overrides["method"].value if "method" in overrides else "gtpo"
+def _help_all(args: argparse.Namespace) -> int:
+    method = args.method or "gtpo"
     require_choice("method", method, METHODS)
     from gtpo.training.config.plan import parser_for
 
-    theirs = f"options of {method}, TRL and transformers:\n{parser_for(method).format_help()}"
-    sys.stdout.write(f"options of gtpo train:\n{_own_options()}\n{theirs}")
+    sys.stdout.write(args.parser.format_help())
+    sys.stdout.write(f"\noptions of {method}, TRL and transformers:\n{parser_for(method).format_help()}")
     return 0
 
 

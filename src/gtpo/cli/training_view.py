@@ -86,14 +86,6 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
         lines += [f"{name:>10}  {before[name]:>8.1%}  {after[name]:>8.1%}" for name in ("accuracy", "format")]
         if "entropy" in before and "entropy" in after:
             lines += [f"{'entropy':>10}  {before['entropy']:>8.2f}  {after['entropy']:>8.2f}     (ln 2 = 0.69)"]
-    hints = _next(run, options)
-    width = max(map(len, hints)) + 3
-    lines += ["\nNext:", *(f"  {command:<{width}}{what}" for command, what in hints.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _next(run: RunFolder, options: RunOptions) -> dict[str, str]:
-    """Commands to continue with, and what they show."""
     folder = shlex.quote(str(run.path))
     problems = options.held_out or options.problems
     selection = {"problems": problems, "data-dir": options.data_dir, "columns": options.columns}
@@ -104,5 +96,8 @@ def _next(run: RunFolder, options: RunOptions) -> dict[str, str]:
         f"gtpo eval {folder}{''.join(arguments)}": "pass@k and maj@k",
         f"gtpo compare {folder} --vs RUN": f"compare with another run, for example of --method {other}",
     }
-    has_groups = (run.path / "groups.jsonl").is_file()
-    return {f"gtpo inspect {folder}": "what the update did to every token", **hints} if has_groups else hints
+    if (run.path / "groups.jsonl").is_file():
+        hints = {f"gtpo inspect {folder}": "what the update did to every token", **hints}
+    width = max(map(len, hints)) + 3
+    lines += ["\nNext:", *(f"  {command:<{width}}{what}" for command, what in hints.items())]
+    return "\n".join(lines) + "\n"

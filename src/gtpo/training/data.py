@@ -29,17 +29,6 @@ def training_problems(options: RunOptions, seed: int) -> list[Problem]:
     return load_problems(name, split="train", data_dir=options.data_dir, limit=limit, columns=columns)
 
 
-def require_enough(problems: list[Problem], config: Any) -> None:
-    """Refuse fewer problems than a generation batch has prompts: TRL would finish without a single step."""
-    needed = config.generation_batch_size // config.num_generations
-    if len(problems) < needed:
-        raise DataError(
-            f"There are {len(problems)} problems, but a generation batch needs {needed} "
-            f"({config.generation_batch_size} completions, {config.num_generations} per problem). Add problems, or "
-            "lower per_device_train_batch_size or gradient_accumulation_steps."
-        )
-
-
 def make_dataset(problems: list[Problem], options: RunOptions) -> Dataset:
     """The data set for the trainer of the method. SFT imitates the published solutions."""
     if options.method != "sft":

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gtpo.models import cannot_load, find_model
 from gtpo.problems import Problem, filter_by_length, to_messages
 from gtpo.problems.problem import encode_prompt
 from gtpo.training.config.plan import Plan
-from gtpo.training.data import check_held_out, make_dataset, require_enough, training_problems
+from gtpo.training.data import check_held_out, make_dataset, training_problems
 from gtpo.training.rewards import Reward, find_reward
 
 WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack"]
@@ -51,14 +52,12 @@ def prepare(plan: Plan) -> Prepared:
     options, config = plan.options, plan.config
     is_rl = options.method != "sft"
     if getattr(config, "use_vllm", False) and not is_vllm_available():  # TRL notices after the first evaluation
-        raise MissingExtraError(
-            "use_vllm=true needs vLLM. Install it with: pip install 'trl[vllm]' 'vllm==0.24.*', or sample with "
-            "transformers: --use_vllm false."
-        )
+        install = "pip install 'trl[vllm]' 'vllm==0.24.*'"
+        raise MissingExtraError(f"use_vllm=true needs vLLM: {install}. Or sample with transformers: --use_vllm false.")
     arguments = _trainer_arguments(plan)
     rewards = [find_reward(name) for name in options.rewards] if is_rl else []
-    model = _locate_model(options.model, plan.model_config.model_revision)
-    tokenizer, model_settings = _load_tokenizer(model), _load_settings(model)
+    model, tokenizer = _locate_model(options.model, plan.model_config.model_revision)
+    model_settings = _load_settings(model)
     problems = training_problems(options, config.seed)
     digest = hashlib.sha256(repr(problems).encode()).hexdigest()[:16]
     num_dropped, limit = 0, options.max_prompt_tokens
@@ -66,11 +65,12 @@ def prepare(plan: Plan) -> Prepared:
         problems, num_dropped = filter_by_length(problems, tokenizer, limit, options.system_prompt)
     if not problems:
         raise DataError(
-            f"{options.problems} has no problem to train on: the set is empty, or max_prompt_tokens={limit} dropped "
-            f"all {num_dropped}."
+            f"{options.problems} has no problem to train on; max_prompt_tokens={limit} drops {num_dropped}."
         )
-    if is_rl:
-        require_enough(problems, config)
+    prompts_needed = config.generation_batch_size // config.num_generations if is_rl else 1
+    if len(problems) < prompts_needed:  # TRL would finish without a single step
+        remedy = "Add problems, or lower per_device_train_batch_size or gradient_accumulation_steps."
+        raise DataError(f"There are {len(problems)} problems, but a generation batch needs {prompts_needed}. {remedy}")
     check_held_out(options, tokenizer, getattr(model_settings, "max_position_embeddings", None))
     dataset = make_dataset(problems, options)
     prepared = Prepared(
@@ -80,21 +80,20 @@ def prepare(plan: Plan) -> Prepared:
     return prepared
 
 
-def _locate_model(name: str, revision: str = "main") -> str:
-    """The folder or the hub id of a model whose weights can be loaded. Downloads no weights."""
+def _locate_model(name: str, revision: str) -> tuple[str, Any]:
+    """The folder or the hub id of a model whose weights can be loaded, and its tokenizer. Downloads no weights."""
     source = find_model(name)
+    model = source.location
     if source.is_adapter:
-        raise ConfigError(
-            f"{source.location} holds a LoRA adapter. Training starts from a full model: merge the adapter into its "
-            "base first (docs/training.md)."
-        )
-    if source.is_local:
-        return source.location
+        remedy = "Training starts from a full model: merge the adapter into its base first (docs/training.md)."
+        raise ConfigError(f"{model} holds a LoRA adapter. {remedy}")
     try:
-        if not _is_cached(name, revision):
-            file_exists(name, "config.json", revision=revision)
-        # One folder for tokenizer, trainer and evaluations, which take no revision.
-        return name if revision == "main" else snapshot_download(name, revision=revision, ignore_patterns=WEIGHTS)
+        if not source.is_local and not _is_cached(name, revision):
+            file_exists(name, "config.json", revision=revision)  # raises if the hub cannot be reached
+        if not source.is_local and revision != "main":
+            # One folder for tokenizer, trainer and evaluations, which take no revision.
+            model = snapshot_download(name, revision=revision, ignore_patterns=WEIGHTS)
+        return model, AutoTokenizer.from_pretrained(model)
     except Exception as error:  # the hub's client raises OSError, ValueError and its HTTP library's own errors
         raise cannot_load(name, error) from error
 
@@ -119,30 +118,16 @@ def _trainer_arguments(plan: Plan) -> dict[str, Any]:
     config, model_config = plan.config, plan.model_config
     on_cpu = config.device.type == "cpu"
     if on_cpu and str(model_config.dtype) in ("bfloat16", "float16"):
-        raise ConfigError(
-            f"dtype={model_config.dtype} is slow or not supported on a CPU. Leave it out to train in float32."
-        )
-    if model_config.load_in_4bit or model_config.load_in_8bit:
-        try:
-            import bitsandbytes  # noqa: F401  # pyright: ignore
-        except ImportError as error:
-            raise MissingExtraError("4-bit and 8-bit weights need bitsandbytes: pip install bitsandbytes") from error
+        raise ConfigError(f"dtype={model_config.dtype} is slow or not supported on a CPU. Leave it out: float32.")
+    if (model_config.load_in_4bit or model_config.load_in_8bit) and find_spec("bitsandbytes") is None:
+        raise MissingExtraError("4-bit and 8-bit weights need bitsandbytes: pip install bitsandbytes")
     config.model_init_kwargs = {
         "attn_implementation": model_config.attn_implementation,
         "dtype": "float32" if on_cpu else model_config.dtype,
         **(config.model_init_kwargs or {}),
     }
-    return {
-        "peft_config": get_peft_config(model_config),
-        "quantization_config": get_quantization_config(model_config),
-    }
-
-
-def _load_tokenizer(model: str) -> Any:
-    try:
-        return AutoTokenizer.from_pretrained(model)
-    except (OSError, ValueError) as error:
-        raise cannot_load(model, error) from error
+    quantization = get_quantization_config(model_config)
+    return {"peft_config": get_peft_config(model_config), "quantization_config": quantization}
 
 
 def _load_settings(model: str) -> Any:
@@ -152,16 +137,12 @@ def _load_settings(model: str) -> Any:
 
 def _require_context(prepared: Prepared) -> None:
     """Refuse a `vllm_max_model_length` that would truncate completions or fail at the first long prompt."""
-    options, config = prepared.plan.options, prepared.plan.config
+    config = prepared.plan.config
     context: int | None = getattr(config, "vllm_max_model_length", None)
     if context is None:
         return
-    longest, source = options.max_prompt_tokens, "max_prompt_tokens"
-    if longest is None:
-        longest, source = max(prepared.prompt_lengths()), f"the longest prompt of {options.problems}"
+    longest = max(prepared.prompt_lengths())
     needed = longest + config.max_completion_length
     if context < needed:
-        raise ConfigError(
-            f"vllm_max_model_length={context} is too small: {source} ({longest}) and max_completion_length "
-            f"({config.max_completion_length}) add up to {needed} tokens."
-        )
+        lengths = f"the longest prompt ({longest}) and max_completion_length ({config.max_completion_length})"
+        raise ConfigError(f"vllm_max_model_length={context} is too small: {lengths} add up to {needed} tokens.")

@@ -29,18 +29,14 @@ def find_reward(name: str) -> Reward:
         return guarded(NAMED[name])
     module, colon, function = name.partition(":")
     if not colon:
-        raise ConfigError(
-            f"There is no reward {name!r}. Use one of {', '.join(NAMED)}, or your own as package.module:function."
-        )
+        raise ConfigError(f"There is no reward {name!r}. Use {', '.join(NAMED)}, or package.module:function.")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a script in this folder could import the module, too
     try:
         reward = getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:  # a user's module may raise anything
-        raise ConfigError(
-            f"Reward {name!r} cannot be imported: {type(error).__name__}: {error}. Check the name, and that the "
-            "module is in this folder or on the Python path."
-        ) from error
+        remedy = "Check the name, and that the module is in this folder or on the Python path."
+        raise ConfigError(f"Reward {name!r} cannot be imported: {type(error).__name__}: {error}. {remedy}") from error
     if not callable(reward):
         raise ConfigError(f"Reward {name!r} is a {type(reward).__name__}, not a function.")
     return guarded(reward)
@@ -75,10 +71,8 @@ def _named_in_errors(name: str) -> Generator[None]:
             place = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})."
         else:  # it could not be called
             place = ". It gets prompts, completions and every column of the data set as keyword arguments."
-        raise DataError(
-            f"Reward {name} raised {type(error).__name__}: {error}{place} Fix the reward, then resume the run, or "
-            "start again if there is no checkpoint."
-        ) from error
+        remedy = "Fix the reward, then resume the run, or start again if there is no checkpoint."
+        raise DataError(f"Reward {name} raised {type(error).__name__}: {error}{place} {remedy}") from error
 
 
 def _scores(name: str, scores: Any, num_completions: int) -> list[float | None]:
@@ -91,8 +85,6 @@ def _scores(name: str, scores: Any, num_completions: int) -> list[float | None]:
     for row, score in enumerate(scores):
         is_allowed = score is None or (isinstance(score, numbers.Real) and abs(float(score)) <= LARGEST)
         if not is_allowed:
-            raise DataError(
-                f"Reward {name} returned {score!r} for completion {row}. Return a number (at most 1e18 in size), or "
-                "None where it cannot score."
-            )
+            remedy = "Return a number (at most 1e18 in size), or None where it cannot score."
+            raise DataError(f"Reward {name} returned {score!r} for completion {row}. {remedy}")
     return scores

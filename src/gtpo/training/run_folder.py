@@ -71,9 +71,8 @@ class RunFolder:
 
     def only_trainer(self) -> contextlib.AbstractContextManager[None]:
         """Refuse a second process that would train in the same folder."""
-        return locked(
-            self.path / "lock", f"Another process is training in {self.path}. Wait for it, or end it, and try again."
-        )
+        refusal = f"Another process is training in {self.path}. Wait for it, or end it, and try again."
+        return locked(self.path / "lock", refusal)
 
     def has_begun(self) -> bool:
         """Whether the run has recorded a step or saved a checkpoint."""

@@ -138,8 +138,6 @@ def _require_same_problems(prepared: Prepared, run: RunFolder) -> None:
     """Refuse to resume with other problems than the run started with, for example from an edited file."""
     digest = prepared.problems_digest
     if run.summary().get("problems_sha256", digest) != digest:
-        raise ConfigError(
-            f"The problems of {prepared.plan.options.problems} have changed since this run started. Restore them, or "
-            "start a new run."
-        )
+        name = prepared.plan.options.problems
+        raise ConfigError(f"The problems of {name} have changed since this run started. Restore them, or start anew.")
     run.write_summary(problems_sha256=digest)

@@ -47,7 +47,7 @@ def plan_from(settings: Settings) -> Plan:
     for name, value in _defaults(options, others).items():
         others.setdefault(name, Setting(value, "default"))
     config, model_config = _parse(options.method, others)
-    try:  # transformers refuses a tracker that is not installed only after the evaluation before training
+    try:  # transformers notices a tracker that is not installed only after the evaluation before training
         for tracker in get_reporting_integration_callbacks(config.report_to):
             tracker()
     except (ImportError, RuntimeError, ValueError) as error:
@@ -97,13 +97,11 @@ def _parse(method: str, settings: Settings) -> tuple[Any, ModelConfig]:
         config, model_config = parser.parse_args_into_dataclasses(arguments, look_for_args_file=False)
         require(not model_config.use_peft or model_config.lora_r >= 1, "lora_r", model_config.lora_r, "at least 1")
     except (ConfigError, ValueError, TypeError) as error:
-        message = str(error)
+        message = located(str(error), settings)
         if "generation_batch_size" in message and "generation_batch_size" not in settings:
-            raise ConfigError(
-                f"{message.rstrip('.')}. It is per_device_train_batch_size × steps_per_generation (default: "
-                "gradient_accumulation_steps) × processes. Set these to a multiple of num_generations."
-            ) from error
-        raise ConfigError(located(message, settings)) from error
+            factors = "per_device_train_batch_size × steps_per_generation (gradient_accumulation_steps) × processes"
+            message = f"{error} It is {factors}. Set these to a multiple of num_generations."
+        raise ConfigError(message) from error
     return config, model_config
 
 

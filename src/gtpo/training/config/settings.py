@@ -82,8 +82,9 @@ def is_true(settings: Settings, name: str) -> bool:
 
 def _own_options(settings: Settings) -> RunOptions:
     values: dict[str, Any] = {name: settings[name].value for name in NAMES if name in settings}
-    if isinstance(values.get("rewards"), str):
-        values["rewards"] = values["rewards"].split(",")
+    if rewards := values.get("rewards"):
+        words = rewards if isinstance(rewards, list) else [rewards]
+        values["rewards"] = ",".join(map(str, words)).split(",")
     set_values = {name: value for name, value in values.items() if value is not None}  # YAML's null means the default
     try:
         return msgspec.convert(set_values, RunOptions, strict=False)
@@ -106,9 +107,7 @@ def option_names(method: str) -> frozenset[str]:
     names: set[str] = set()
     for source in SOURCES[method]:
         package, _, file = source.partition("/")
-        spec = importlib.util.find_spec(package)  # of a top-level package: imports nothing
-        assert spec is not None
-        assert spec.origin is not None
+        spec: Any = importlib.util.find_spec(package)  # of a top-level package: imports nothing
         path = Path(spec.origin).parent / file
         if not path.is_file():
             return frozenset()
