@@ -72,8 +72,7 @@ def load_recipe(path: Path, method: str | None = None) -> Settings:
         sections = {name: layer.pop(name, None) for name in SECTIONS}
         settings = merge(settings, _settings(layer, origin))
         for name in SECTIONS:
-            applies = name == method or (name == "rl" and method != "sft")
-            if applies:
+            if name == method or (name == "rl" and method != "sft"):
                 place = f"{origin}, section {name}"
                 settings = merge(settings, _settings(_mapping(sections[name], place), place))
     return {**settings, "method": Setting(method, str(path))}
