@@ -46,6 +46,6 @@ def cannot_load(name: str, reason: object) -> ConfigError:
     """The error for a model that cannot be loaded, with the first line of the reason."""
     first_line = str(reason).strip().partition("\n")[0].rstrip(".")
     return ConfigError(
-        f"Model {name!r} cannot be loaded: {first_line}. Give a hub id, a folder with weights and tokenizer files, the "
-        "folder of a finished run, or the word lab."
+        f"Model {name!r} cannot be loaded: {first_line}. Give a hub id, a folder with weights and tokenizer files, "
+        "the folder of a finished run, or the word lab."
     )
