@@ -36,14 +36,16 @@ def find_model(name: str) -> ModelSource:
         if (folder / "adapter_config.json").is_file():
             return ModelSource(str(folder), is_local=True, is_adapter=True)
     if path.exists():
-        raise _not_a_model(name, "it has no config.json")
+        raise cannot_load(name, "it has no config.json")
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise _not_a_model(name, "there is no such folder")
+        raise cannot_load(name, "there is no such folder")
     return ModelSource(name, is_local=False)
 
 
-def _not_a_model(name: str, reason: str) -> ConfigError:
+def cannot_load(name: str, reason: object) -> ConfigError:
+    """The error for a model that cannot be loaded, with the first line of the reason."""
+    first_line = str(reason).strip().partition("\n")[0].rstrip(".")
     return ConfigError(
-        f"Model {name!r} cannot be loaded: {reason}. Give a hub id, a folder with weights and tokenizer files, the "
-        "folder of a finished run, or the word lab."
+        f"Model {name!r} cannot be loaded: {first_line}. Give a hub id, a folder with weights and tokenizer files, "
+        "the folder of a finished run, or the word lab."
     )

@@ -21,7 +21,7 @@ SMALL = [
 ]
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["gtpo.training.session", "gtpo.training.dry_run", "gtpo.cli.training_view"])
+_SERVER.set_forkserver_preload(["gtpo.training.session", "gtpo.training.summary", "gtpo.cli.training_view"])
 _TIMES = ("seconds", "step_time", "gtpo/seconds_sampling", "gtpo/seconds_shaping")
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,9 @@ import pytest
 import yaml
 
 from gtpo.cli.main import main
-from gtpo.cli.train import _is_disk_full
-from gtpo.cli.training_view import closing_table, opening
-from gtpo.training.config.plan import make_plan
-from gtpo.training.config.recipe import parse_overrides
+from gtpo.cli.train import _is_disk_full, _let_threads_sleep
+from gtpo.cli.training_view import closing_table
+from gtpo.training.config.options import RunOptions
 from gtpo.training.run_folder import RunFolder
 from tests.cli.launching import SMALL, SMALL_SFT
 from tests.reading import read_groups, read_metrics
@@ -63,14 +63,21 @@ def test_every_method_leaves_the_folder_of_a_run(trained):
 def test_the_folder_of_a_finished_run_can_be_the_model_of_the_next(trained, tmp_path, capsys):
     _, run, _, _ = trained
     assert main(["train", "--model", str(run), "--problems", "lab", "--dry-run", "--output_dir", "unused"]) == 0
-    assert f"model       {run}, about 1 M parameters" in capsys.readouterr().out
+    assert f"     model  {run}\n" in capsys.readouterr().out
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--dry-run", "--max_problems", "64"]) == 0
     plan = capsys.readouterr().out
-    for words in ("gtpo", "64 to train on", "80", "runs/lab-lab-gtpo-seed42", "[20.0, 20.0, 20.0] for right answers"):
+    for words in (
+        "gtpo",
+        "64 to train on",
+        "80",
+        "runs/lab-lab-gtpo-seed42",
+        "[20.0, 20.0, 20.0] for right answers",
+        "about 1 M",
+    ):
         assert words in plan
     assert list(tmp_path.iterdir()) == []
 
@@ -127,8 +134,8 @@ except SystemExit:
 """
     result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout.endswith("[]\n")
-    assert "there is no option sed. Did you mean seed?" in result.stderr
-    assert "recipe.yaml: there is no option learning_rat." in result.stderr
+    assert "gtpo has no option sed. Did you mean seed?" in result.stderr
+    assert "recipe.yaml: gtpo has no option learning_rat." in result.stderr
 
 
 def test_a_late_failure_keeps_the_checkpoints(tmp_path, capsys):
@@ -182,37 +189,31 @@ def test_a_problem_file_trains_with_its_own_columns_and_without_a_held_out_set(t
 
 
 def test_the_closing_table_says_what_to_do_next_and_whether_the_run_was_stopped(tmp_path):
-    settings = {"method": "grpo", "problems": "gsm8k", "data_dir": "my data"}
-    run = RunFolder.create(tmp_path / "run", settings, {**settings, "model": "m", "seed": 1})
+    options = RunOptions(method="grpo", problems="gsm8k", data_dir="my data")
+    run = RunFolder.create(tmp_path / "run", {}, {})
     run.write_summary(seconds=2.0, steps=7, max_steps=7)
-    table = closing_table(run)
+    table = closing_table(run, options)
     assert "7 steps in 2 s" in table
     assert "stopped" not in table
     assert f"gtpo eval {run.path} --problems gsm8k --data-dir 'my data'" in table
     assert "for example of --method gtpo" in table
     run.write_summary(max_steps=80)
     stopped = f"stopped before step 80 because it was collapsing: `gtpo health {run.path}` explains why"
-    assert stopped in closing_table(run)
+    assert stopped in closing_table(run, options)
 
 
-@pytest.mark.parametrize(
-    ("options", "method"),
-    {
-        "the paper's": ([], "GTPO (arXiv:2508.03772), λ = 2 / 0, filter at 0.693 nats, γ = 0.1"),
-        "neutral": (
-            ["--conflict_edges", "none", "--entropy_filter", "off", "--entropy_penalty", "0"],
-            "GTPO (arXiv:2508.03772), no conflict weights, no filter, γ = 0",
-        ),
-        "parts": (
-            ["--conflict_edges", "prefix", "--entropy_filter", "negative"],
-            "GTPO (arXiv:2508.03772), λ = 2 / 0 (prefix only), filter at 0.693 nats (negative), γ = 0.1",
-        ),
-        "grpo": (["--method", "grpo"], "GRPO, β = 0"),
-    }.values(),
-)
-def test_the_summary_at_the_start_names_the_parts_of_the_method(options, method, tmp_path):
-    plan = make_plan(None, parse_overrides([*options, "--output_dir", str(tmp_path)]))
-    assert f"    method  {method}\n" in opening(plan, RunFolder(tmp_path))
+def test_waiting_threads_sleep_unless_the_environment_says_otherwise(monkeypatch):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    _let_threads_sleep()
+    assert os.environ["OMP_WAIT_POLICY"] == "passive"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    _let_threads_sleep()
+    assert os.environ["OMP_WAIT_POLICY"] == "active"
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.setenv("GOMP_SPINCOUNT", "100")
+    _let_threads_sleep()
+    assert "OMP_WAIT_POLICY" not in os.environ
 
 
 def test_help_is_short_and_help_all_lists_every_option(capsys):

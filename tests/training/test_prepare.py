@@ -1,19 +1,15 @@
 """What a run and a dry run refuse before any weight is loaded, and what they load."""
 
-import hashlib
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 
 from gtpo import ConfigError, DataError, MissingExtraError
 from gtpo.lab import lab_model_dir
-from gtpo.problems import Problem
 from gtpo.training import data
 from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import parse_overrides
-from gtpo.training.data import problems_digest
 from gtpo.training.prepare import prepare
 
 SMALL = "--per_device_train_batch_size 8 --gradient_accumulation_steps 1 --num_generations 4 --max_completion_length 8"
@@ -44,7 +40,6 @@ REFUSED = {
     "half precision on a CPU": (["--dtype", "bfloat16"], ConfigError, "is slow or not supported on a CPU"),
     "an adapter": (["--model", "adapter"], ConfigError, "adapter holds a LoRA adapter.*merge the adapter"),
     "a GGUF file": (["--model", "tiny.gguf"], ConfigError, "GGUF files are not supported"),
-    "columns of a built-in set": (["--columns", "answer=truth"], ConfigError, "`columns` only applies to a file"),
     "prompts that are all too long": (["--max_prompt_tokens", "1"], DataError, "lab has no problem to train on"),
     "too few problems": (["--max_problems", "1"], DataError, "There are 1 problems, but a generation batch needs 2"),
     "an empty held-out file": (["--held_out", "empty.jsonl"], ConfigError, "held_out must be a set with problems"),
@@ -101,7 +96,7 @@ def test_a_revision_is_prepared_from_its_own_snapshot_without_weights(tmp_path, 
             requests.append((name, revision, "*.safetensors" in (ignore_patterns or ())))
         return str(lab_model_dir())
 
-    monkeypatch.setattr("gtpo.training.model.snapshot_download", snapshot)
+    monkeypatch.setattr("gtpo.training.prepare.snapshot_download", snapshot)
     model = prepared("--model", "some/model", "--problems", "lab", "--model_revision", "v2").model
     assert model == str(lab_model_dir())
     assert requests == [("some/model", "v2", True)]
@@ -125,9 +120,10 @@ def test_columns_apply_to_the_held_out_file_too(tmp_path):
     assert [problem.answer for problem in ready.problems[:2]] == ["0", "2"]
 
 
-def test_the_digest_of_problems_changes_with_every_column_and_stays_readable_for_older_runs():
-    problem = Problem("1+1", "2", "mine")
-    written = hashlib.sha256(b"[('1+1', '2', 'mine', '', None, None)]").hexdigest()[:16]
-    assert problems_digest([problem]) == written
-    digests = [problems_digest([replace(problem, others=others)]) for others in ({"bonus": 1}, {"bonus": 2})]
-    assert len({written, *digests}) == 3
+def test_the_digest_of_problems_changes_with_every_column(tmp_path):
+    digests = set()
+    for bonus in ("1", "2"):
+        rows = [{"question": f"{i}+{i}=?", "answer": str(2 * i), "bonus": bonus} for i in range(8)]
+        (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        digests.add(prepared("--problems", str(tmp_path / "mine.jsonl")).problems_digest)
+    assert len(digests) == 2

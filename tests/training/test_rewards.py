@@ -23,15 +23,15 @@ def with_a_missing_column(completions, bonus, **columns):
 BROKEN = {
     "raises": (lambda completions, **k: 1 / 0, r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)"),
     "exits": (lambda completions, **k: sys.exit(0), "raised SystemExit: 0"),
-    "takes no columns": (without_columns, r"It must take \*\*columns"),
-    "takes a column that does not exist": (with_a_missing_column, "no column has that name"),
-    "returns nothing": (lambda completions, **k: None, "returned nothing"),
+    "takes no columns": (without_columns, "It gets prompts, completions and every column"),
+    "takes a column that does not exist": (with_a_missing_column, "missing .* 'bonus'. It gets prompts, completions"),
+    "returns nothing": (lambda completions, **k: None, "returned None. Return a list"),
     "returns too few": (lambda completions, **k: [1.0], "returned 1 scores for 2 completions"),
     "returns words": (lambda completions, **k: ["much"] * 2, "returned 'much' for completion 0"),
     "returns nan": (lambda completions, **k: [1.0, math.nan], "returned nan for completion 1"),
     "returns infinity": (lambda completions, **k: [math.inf, 1.0], "returned inf for completion 0"),
     "is too large for float32": (lambda completions, **k: [1.0, 1e39], r"returned 1e\+39 for completion 1"),
-    "returns one number": (lambda completions, **k: torch.tensor(1.0), "'float' object is not iterable"),
+    "returns one number": (lambda completions, **k: torch.tensor(1.0), "returned 1.0. Return a list"),
 }
 
 

@@ -9,18 +9,20 @@ import dataclasses
 import errno
 import gc
 import logging
+import os
 import shlex
+import shutil
 import sys
+import warnings
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtpo.errors import ConfigError, DataError, require_choice
-from gtpo.training.config.options import METHODS, RunOptions
+from gtpo.training.config.options import METHODS, NAMES, RunOptions
 from gtpo.training.config.recipe import COMMAND_LINE, Setting, Settings, parse_overrides
-from gtpo.training.config.settings import check_settings, read_settings
+from gtpo.training.config.settings import read_settings, settings_of_run
 from gtpo.training.run_folder import RunFolder
-from gtpo.training.threads import let_threads_sleep
 
 if TYPE_CHECKING:
     from gtpo.training.prepare import Prepared
@@ -60,13 +62,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     what = parser.add_argument_group("what to train")
     for field in dataclasses.fields(RunOptions):
         default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
-        suffix = "" if default is None else f" (default: {default})"
+        suffix = "" if default is None or field.name == "system_prompt" else f" (default: {default})"
         nargs = "+" if field.name == "rewards" else None
         what.add_argument(f"--{field.name}", metavar="…", nargs=nargs, help=field.metadata["help"] + suffix)
-    how = parser.add_argument_group("how")
-    how.add_argument("--dry-run", action="store_true", help="check everything and print the plan, without training")
-    how.add_argument("--resume", type=Path, metavar="RUN", help="continue a run from its last complete checkpoint")
-    how.add_argument("--help-all", action="store_true", help="list every option of GTPO, TRL and transformers")
+    parser.add_argument("--dry-run", action="store_true", help="check everything and print the plan, without training")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="continue a run from its last complete checkpoint")
+    parser.add_argument("--help-all", action="store_true", help="list every option of GTPO, TRL and transformers")
     parser.set_defaults(takes_rest=True)
     return parser
 
@@ -74,96 +75,70 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     rest: list[str] = list(args.rest)
     recipe = Path(rest.pop(0)) if rest and not rest[0].startswith("-") else None
-    overrides = {**parse_overrides(rest), **_own_overrides(args)}
-    let_threads_sleep()
+    own = {name: getattr(args, name) for name in NAMES if getattr(args, name) is not None}
+    overrides = {**parse_overrides(rest), **{name: Setting(value, COMMAND_LINE) for name, value in own.items()}}
+    _let_threads_sleep()
     if args.help_all:
-        return _help_all(overrides)
+        return _help_all(args)
     if args.resume is None:
-        code = _start(read_settings(recipe, overrides), args.dry_run)
+        code = _run(read_settings(recipe, overrides), is_new=True, is_dry=args.dry_run)
     elif recipe is not None or overrides or args.dry_run:
         raise ConfigError("--resume takes no recipe and no options: a run keeps the settings it started with.")
+    elif RunFolder.open(args.resume).is_finished():
+        sys.stderr.write(f"{args.resume} is finished; there is nothing to resume.\n")
+        return 0
     else:
-        code = _resume(RunFolder.open(args.resume))
+        code = _run(settings_of_run(args.resume), is_new=False)
     _leave_process_group()
     return code
 
 
-def _own_overrides(args: argparse.Namespace) -> Settings:
-    values = {field.name: getattr(args, field.name) for field in dataclasses.fields(RunOptions)}
-    return {name: Setting(value, COMMAND_LINE) for name, value in values.items() if value is not None}
-
-
-def _start(settings: Settings, is_dry: bool) -> int:
+def _run(settings: Settings, *, is_new: bool, is_dry: bool = False) -> int:
+    """Prepare and train, in a new folder or in that of an earlier run."""
     from accelerate import PartialState
 
     from gtpo.training.config.plan import plan_from
-    from gtpo.training.dry_run import describe
     from gtpo.training.prepare import prepare
+    from gtpo.training.summary import dry_run
 
     _quiet()
     plan = plan_from(settings)
-    processes = PartialState()
     run_folder = RunFolder(plan.config.output_dir)
-    if processes.is_main_process:
+    processes = PartialState()
+    is_main = processes.is_main_process
+    if is_main and is_new:
         run_folder.require_new()
     if is_dry:
-        if processes.is_main_process:
-            sys.stdout.write(describe(prepare(plan)))
+        if is_main:
+            sys.stdout.write(dry_run(prepare(plan)))
         return 0
     with processes.main_process_first():
         prepared = prepare(plan)
-    if processes.is_main_process:
+    if is_main and is_new:
         names = {name: getattr(plan.options, name) for name in ("method", "model", "problems")}
         RunFolder.create(run_folder.path, plan.settings, {**names, "seed": plan.config.seed})
     processes.wait_for_everyone()
-    with _lock(prepared, run_folder):
+    with run_folder.only_trainer() if is_main else contextlib.nullcontext():
         try:
-            return _train(prepared, run_folder)
+            return _train(prepared, run_folder, is_main)
         except Exception:
-            if processes.is_main_process:
-                run_folder.discard_if_nothing_was_trained()
+            if is_main and is_new and not run_folder.has_begun():
+                shutil.rmtree(run_folder.path, ignore_errors=True)  # the corrected command finds its folder free
             raise
 
 
-def _resume(run_folder: RunFolder) -> int:
-    if run_folder.is_finished():
-        sys.stderr.write(f"{run_folder.path} is finished; there is nothing to resume.\n")
-        return 0
-    origin = f"{run_folder.path}/config.yaml"
-    settings = {name: Setting(value, origin) for name, value in run_folder.config().items()}
-    settings["output_dir"] = Setting(str(run_folder.path), COMMAND_LINE)
-    check_settings(settings)
-    from accelerate import PartialState
-
-    from gtpo.training.config.plan import plan_from
-    from gtpo.training.prepare import prepare
-
-    _quiet()
-    plan = plan_from(settings)
-    with PartialState().main_process_first():
-        prepared = prepare(plan)
-    with _lock(prepared, run_folder):
-        return _train(prepared, run_folder)
-
-
-def _lock(prepared: "Prepared", run_folder: RunFolder) -> contextlib.AbstractContextManager[None]:
-    """The main process keeps other runs out of the folder."""
-    is_main = prepared.plan.config.process_index == 0
-    return run_folder.only_trainer() if is_main else contextlib.nullcontext()
-
-
-def _train(prepared: "Prepared", run_folder: RunFolder) -> int:
+def _train(prepared: "Prepared", run_folder: RunFolder, is_main: bool) -> int:
     from gtpo.cli.console import ProgressBar
-    from gtpo.cli.training_view import TrainingView, closing_table, opening
+    from gtpo.cli.training_view import TrainingView, closing_table
     from gtpo.training.session import train
+    from gtpo.training.summary import summary
 
-    is_main = prepared.plan.config.process_index == 0
     resume = f"gtpo train --resume {shlex.quote(str(run_folder.path))}"
     with _log_to(run_folder.log):
         if is_main:
-            summary = opening(prepared.plan, run_folder)
-            sys.stderr.write(summary)
-            logger.info("\n%s", summary)
+            opening = summary(prepared)
+            sys.stderr.write(f"{opening}\n")
+            logger.info("\n%s", opening)
         try:
             with ProgressBar() as bar, TrainingView() as view:
                 is_finished = train(prepared, run_folder, [view], bar)
@@ -175,7 +150,7 @@ def _train(prepared: "Prepared", run_folder: RunFolder) -> int:
             remedy = f"continue with: {resume}" if run_folder.has_begun() else "run the command again"
             raise DataError(f"The disk of {run_folder.path} is full. Free some space, then {remedy}") from error
     if is_main and is_finished:
-        sys.stdout.write(closing_table(run_folder))
+        sys.stdout.write(closing_table(run_folder, prepared.plan.options))
     elif is_main:
         sys.stderr.write(f"\nInterrupted. Continue with:\n  {resume}\n")
     return 0 if is_finished else 130
@@ -210,23 +185,28 @@ def _leave_process_group() -> None:
         processes.destroy_process_group()
 
 
-def _help_all(overrides: Settings) -> int:
-    method = overrides["method"].value if "method" in overrides else "gtpo"
+def _help_all(args: argparse.Namespace) -> int:
+    method = args.method or "gtpo"
     require_choice("method", method, METHODS)
-    from gtpo.training.config.parser import parser_for
+    from gtpo.training.config.plan import parser_for
 
-    ours = [f"  --{field.name:<22}{field.metadata['help']}" for field in dataclasses.fields(RunOptions)]
-    theirs = parser_for(method).format_help()
-    sys.stdout.write(
-        "\n".join(["options of gtpo train:", *ours, "", f"options of {method}, TRL and transformers:", theirs])
-    )
+    sys.stdout.write(args.parser.format_help())
+    sys.stdout.write(f"\noptions of {method}, TRL and transformers:\n{parser_for(method).format_help()}")
     return 0
+
+
+def _let_threads_sleep() -> None:
+    """Let torch's OpenMP threads sleep while they wait, unless the environment says otherwise.
+
+    Must run before torch is imported. A spinning thread occupies a core that the thread it waits for may need: where
+    another process uses one of two cores, two threads would be slower than one. The results do not change.
+    """
+    if "GOMP_SPINCOUNT" not in os.environ:
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def _quiet() -> None:
     """Turn off the loading bars and warnings of the libraries underneath."""
-    import warnings
-
     import transformers
 
     transformers.utils.logging.set_verbosity_error()

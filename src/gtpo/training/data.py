@@ -1,80 +1,102 @@
-"""Problems as the data sets that TRL's trainers take."""
+"""The problems to train on, as the data sets that TRL's trainers take, and the evaluation on held-out problems."""
 
-import hashlib
+import gc
+from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import Dataset
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.problems import SYSTEM_PROMPT, Problem, load_problems, to_messages
+from gtpo.evaluation.evaluate import Progress, evaluate
+from gtpo.evaluation.sampling import SamplingSettings
+from gtpo.problems import Problem, load_problems, to_dataset, to_messages
 from gtpo.problems.lab import lab_problems
-from gtpo.problems.loading import is_file_name, parse_columns
-from gtpo.problems.problem import COLUMNS, to_dataset
+from gtpo.problems.problem import encode_prompt
 from gtpo.training.config.options import RunOptions
 
 LAB_PROBLEMS = 8192
+METRICS = {"accuracy": "pass@1", "format": "format_rate", "entropy": "mean_entropy"}
+"""Our names for three metrics of an evaluation."""
 
 
 def training_problems(options: RunOptions, seed: int) -> list[Problem]:
     """The problems to train on, before any is dropped for the length of its prompt."""
-    if options.columns and not any(is_file_name(name) for name in (options.problems, options.held_out) if name):
-        raise ConfigError(f"`columns` only applies to a file; {options.problems!r} is a built-in problem set.")
-    if options.problems == "lab":
-        return lab_problems("train", options.max_problems or LAB_PROBLEMS, seed=seed)
-    return load_problems(
-        options.problems,
-        split="train",
-        data_dir=options.data_dir,
-        limit=options.max_problems,
-        columns=file_columns(options, options.problems),
-    )
-
-
-def file_columns(options: RunOptions, name: str) -> dict[str, str] | None:
-    """The column names of the file `name`; None for a built-in problem set."""
-    return parse_columns(options.columns) if options.columns and is_file_name(name) else None
-
-
-def problems_digest(problems: list[Problem]) -> str:
-    """A digest that changes with the content or the order of the problems."""
-    text = repr([tuple(getattr(problem, name) for name in COLUMNS) for problem in problems])
-    if any(problem.others for problem in problems):
-        text += repr([problem.others for problem in problems])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def require_enough(problems: list[Problem], config: Any) -> None:
-    """Refuse fewer problems than a generation batch has prompts: TRL would finish without a single step."""
-    needed = config.generation_batch_size // config.num_generations
-    if len(problems) < needed:
-        raise DataError(
-            f"There are {len(problems)} problems, but a generation batch needs {needed} "
-            f"({config.generation_batch_size} completions, {config.num_generations} per problem). Add problems, or "
-            "lower per_device_train_batch_size or gradient_accumulation_steps."
-        )
-
-
-def system_prompt(options: RunOptions) -> str:
-    return SYSTEM_PROMPT if options.system_prompt is None else options.system_prompt
+    name, limit = options.problems, options.max_problems
+    if name == "lab":
+        return lab_problems("train", limit or LAB_PROBLEMS, seed=seed)
+    columns = options.columns_of(name)
+    return load_problems(name, split="train", data_dir=options.data_dir, limit=limit, columns=columns)
 
 
 def make_dataset(problems: list[Problem], options: RunOptions) -> Dataset:
-    """The data set for the trainer of the method."""
-    return sft_dataset(problems, options) if options.method == "sft" else to_dataset(problems, system_prompt(options))
-
-
-def sft_dataset(problems: list[Problem], options: RunOptions) -> Dataset:
-    """Prompts with their published solutions, written in the format that the paper's reward expects."""
+    """The data set for the trainer of the method. SFT imitates the published solutions."""
+    if options.method != "sft":
+        return to_dataset(problems, options.system_prompt)
     solved = [problem for problem in problems if problem.solution]
     if not solved:
         raise DataError(f"Problem set {options.problems} has no solutions to imitate. Use method gtpo or grpo.")
-    return Dataset.from_dict(
-        {
-            "prompt": [to_messages(problem, system_prompt(options)) for problem in solved],
-            "completion": [[{"role": "assistant", "content": written_solution(problem)}] for problem in solved],
-        }
+    prompts = [to_messages(problem, options.system_prompt) for problem in solved]
+    return Dataset.from_dict({"prompt": prompts, "completion": [right_completion(problem) for problem in solved]})
+
+
+def right_completion(problem: Problem) -> list[dict[str, str]]:
+    """The published solution as chat messages, in the format that the paper's reward expects."""
+    solution = problem.solution or "as published"
+    return [{"role": "assistant", "content": f"<reasoning>{solution}</reasoning><answer>{problem.answer}</answer>"}]
+
+
+def check_held_out(options: RunOptions, tokenizer: Any, context_length: int | None) -> None:
+    """Refuse held-out problems that the model cannot answer: there are none, or a prompt leaves no room."""
+    name = options.held_out_set
+    if name is None:
+        return
+    problems = load_problems(name, **_selection(options, name))
+    if not problems:
+        raise ConfigError(f"held_out must be a set with problems, got {name!r}.")
+    prompts = [encode_prompt(tokenizer, to_messages(problem, options.system_prompt)) for problem in problems]
+    try:
+        _sampling(options).fitted(max(map(len, prompts)), context_length)
+    except ConfigError as error:
+        raise ConfigError(f"Held-out problems, {Path(name).name}: {error}") from error
+
+
+def measure_held_out(options: RunOptions, model: str, samples: Path, progress: Progress) -> dict[str, Any] | None:
+    """Accuracy, format and entropy on held-out problems, sampled in the same way for every method."""
+    name = options.held_out_set
+    if name is None:
+        return None
+    selection = _selection(options, name)
+    evaluation = evaluate([model], [name], _sampling(options), samples, progress=progress, **selection)
+    free_memory()
+    measurement = evaluation.measurements[0]
+    estimates = measurement.estimates
+    return {
+        **{ours: round(estimates[metric].value, 4) for ours, metric in METRICS.items() if metric in estimates},
+        "problems": Path(name).name,
+        "num_problems": measurement.num_problems,
+        "num_samples": options.held_out_samples,
+        "temperature": options.held_out_temperature,
+        "max_new_tokens": options.held_out_tokens,
+    }
+
+
+def free_memory() -> None:
+    """Return the memory of a deleted model to the GPU: vLLM reserves a fraction of what is free."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _selection(options: RunOptions, name: str) -> dict[str, Any]:
+    columns = options.columns_of(name)
+    return {"data_dir": options.data_dir, "limit": options.held_out_problems, "columns": columns}
+
+
+def _sampling(options: RunOptions) -> SamplingSettings:
+    return SamplingSettings(
+        num_samples=options.held_out_samples,
+        temperature=options.held_out_temperature,
+        max_new_tokens=options.held_out_tokens,
+        system_prompt=options.system_prompt,
     )
-
-
-def written_solution(problem: Problem) -> str:
-    return f"<reasoning>{problem.solution}</reasoning><answer>{problem.answer}</answer>"

@@ -1,26 +1,34 @@
 """Everything that a run needs except weights, loaded once and checked. A run and a dry run both start here."""
 
 import contextlib
+import hashlib
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import AutoConfig
+from huggingface_hub import file_exists, snapshot_download
+from transformers import AutoConfig, AutoTokenizer
 from trl.import_utils import is_vllm_available
+from trl.trainer.utils import get_peft_config, get_quantization_config
 
 from gtpo.errors import ConfigError, DataError, MissingExtraError
-from gtpo.problems import Problem, to_messages
-from gtpo.problems.problem import encode_prompt, filter_by_length
+from gtpo.models import cannot_load, find_model
+from gtpo.problems import Problem, filter_by_length, to_messages
+from gtpo.problems.problem import encode_prompt
 from gtpo.training.config.plan import Plan
-from gtpo.training.data import make_dataset, problems_digest, require_enough, system_prompt, training_problems
-from gtpo.training.held_out import check_held_out
-from gtpo.training.model import load_tokenizer, locate_model, trainer_arguments
+from gtpo.training.data import check_held_out, make_dataset, training_problems
 from gtpo.training.rewards import Reward, find_reward
+
+WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack"]
 
 
 @dataclass(frozen=True)
 class Prepared:
     plan: Plan
+    trainer_arguments: dict[str, Any]
+    rewards: list[Reward]
     model: str
     """A folder or a hub id."""
     model_settings: Any
@@ -30,77 +38,111 @@ class Prepared:
     num_dropped: int
     """Problems that were dropped for the length of their prompt."""
     problems_digest: str
-    """Of all problems, before any was dropped."""
+    """Changes with the content and the order of the problems, before any was dropped."""
     dataset: Dataset
-    rewards: list[Reward]
-    trainer_arguments: dict[str, Any]
 
     def prompt_lengths(self, limit: int | None = None) -> list[int]:
         """The number of tokens of the first `limit` prompts."""
-        prompt = system_prompt(self.plan.options)
-        return [len(encode_prompt(self.tokenizer, to_messages(p, prompt))) for p in self.problems[:limit]]
+        prompts = [to_messages(problem, self.plan.options.system_prompt) for problem in self.problems[:limit]]
+        return [len(encode_prompt(self.tokenizer, prompt)) for prompt in prompts]
 
 
 def prepare(plan: Plan) -> Prepared:
     """Check whatever can be checked without weights, the cheapest first, and load the problems."""
     options, config = plan.options, plan.config
     is_rl = options.method != "sft"
-    _require_vllm(plan)
-    arguments = trainer_arguments(plan.model_config, config)
+    if getattr(config, "use_vllm", False) and not is_vllm_available():  # TRL notices after the first evaluation
+        install = "pip install 'trl[vllm]' 'vllm==0.24.*'"
+        raise MissingExtraError(f"use_vllm=true needs vLLM: {install}. Or sample with transformers: --use_vllm false.")
+    arguments = _trainer_arguments(plan)
     rewards = [find_reward(name) for name in options.rewards] if is_rl else []
-    model = locate_model(options.model, plan.model_config.model_revision)
-    tokenizer, model_settings = load_tokenizer(model), _load_settings(model)
+    model, tokenizer = _locate_model(options.model, plan.model_config.model_revision)
+    model_settings = _load_settings(model)
     problems = training_problems(options, config.seed)
-    digest = problems_digest(problems)
-    num_dropped = 0
-    if options.max_prompt_tokens is not None:
-        problems, num_dropped = filter_by_length(
-            problems, tokenizer, options.max_prompt_tokens, system_prompt(options)
-        )
+    digest = hashlib.sha256(repr(problems).encode()).hexdigest()[:16]
+    num_dropped, limit = 0, options.max_prompt_tokens
+    if limit is not None:
+        problems, num_dropped = filter_by_length(problems, tokenizer, limit, options.system_prompt)
     if not problems:
         raise DataError(
-            f"{options.problems} has no problem to train on: the set is empty, or max_prompt_tokens="
-            f"{options.max_prompt_tokens} dropped all {num_dropped}."
+            f"{options.problems} has no problem to train on; max_prompt_tokens={limit} drops {num_dropped}."
         )
-    if is_rl:
-        require_enough(problems, config)
+    prompts_needed = config.generation_batch_size // config.num_generations if is_rl else 1
+    if len(problems) < prompts_needed:  # TRL would finish without a single step
+        remedy = "Add problems, or lower per_device_train_batch_size or gradient_accumulation_steps."
+        raise DataError(f"There are {len(problems)} problems, but a generation batch needs {prompts_needed}. {remedy}")
     check_held_out(options, tokenizer, getattr(model_settings, "max_position_embeddings", None))
     dataset = make_dataset(problems, options)
     prepared = Prepared(
-        plan, model, model_settings, tokenizer, problems, num_dropped, digest, dataset, rewards, arguments
+        plan, arguments, rewards, model, model_settings, tokenizer, problems, num_dropped, digest, dataset
     )
     _require_context(prepared)
     return prepared
 
 
+def _locate_model(name: str, revision: str) -> tuple[str, Any]:
+    """The folder or the hub id of a model whose weights can be loaded, and its tokenizer. Downloads no weights."""
+    source = find_model(name)
+    model = source.location
+    if source.is_adapter:
+        remedy = "Training starts from a full model: merge the adapter into its base first (docs/training.md)."
+        raise ConfigError(f"{model} holds a LoRA adapter. {remedy}")
+    try:
+        if not source.is_local and not _is_cached(name, revision):
+            file_exists(name, "config.json", revision=revision)  # raises if the hub cannot be reached
+        if not source.is_local and revision != "main":
+            # One folder for tokenizer, trainer and evaluations, which take no revision.
+            model = snapshot_download(name, revision=revision, ignore_patterns=WEIGHTS)
+        return model, AutoTokenizer.from_pretrained(model)
+    except Exception as error:  # the hub's client raises OSError, ValueError and its HTTP library's own errors
+        raise cannot_load(name, error) from error
+
+
+def download_weights(name: str, revision: str) -> None:
+    """Complete the folder that `_locate_model` returned for a revision other than main."""
+    if revision != "main" and not find_model(name).is_local:
+        snapshot_download(name, revision=revision)
+
+
+def _is_cached(name: str, revision: str) -> bool:
+    """Whether the weights are in the cache."""
+    try:
+        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except OSError:
+        return False
+    return any(any(folder.glob(pattern)) for pattern in WEIGHTS)
+
+
+def _trainer_arguments(plan: Plan) -> dict[str, Any]:
+    """What TRL's trainers take about the model: adapters, quantization, and how to load the weights."""
+    config, model_config = plan.config, plan.model_config
+    on_cpu = config.device.type == "cpu"
+    if on_cpu and str(model_config.dtype) in ("bfloat16", "float16"):
+        raise ConfigError(f"dtype={model_config.dtype} is slow or not supported on a CPU. Leave it out: float32.")
+    if (model_config.load_in_4bit or model_config.load_in_8bit) and find_spec("bitsandbytes") is None:
+        raise MissingExtraError("4-bit and 8-bit weights need bitsandbytes: pip install bitsandbytes")
+    config.model_init_kwargs = {
+        "attn_implementation": model_config.attn_implementation,
+        "dtype": "float32" if on_cpu else model_config.dtype,
+        **(config.model_init_kwargs or {}),
+    }
+    quantization = get_quantization_config(model_config)
+    return {"peft_config": get_peft_config(model_config), "quantization_config": quantization}
+
+
 def _load_settings(model: str) -> Any:
     with contextlib.suppress(OSError, ValueError):
         return AutoConfig.from_pretrained(model)
-    return None
-
-
-def _require_vllm(plan: Plan) -> None:
-    """Refuse `use_vllm` without vLLM. TRL would, but only after the evaluation before training."""
-    if getattr(plan.config, "use_vllm", False) and not is_vllm_available():
-        raise MissingExtraError(
-            "use_vllm=true needs vLLM. Install it with: pip install 'trl[vllm]' 'vllm==0.24.*', or sample with "
-            "transformers: --use_vllm false."
-        )
 
 
 def _require_context(prepared: Prepared) -> None:
     """Refuse a `vllm_max_model_length` that would truncate completions or fail at the first long prompt."""
-    options, config = prepared.plan.options, prepared.plan.config
+    config = prepared.plan.config
     context: int | None = getattr(config, "vllm_max_model_length", None)
     if context is None:
         return
-    if options.max_prompt_tokens is not None:
-        longest, source = options.max_prompt_tokens, "max_prompt_tokens"
-    else:
-        longest, source = max(prepared.prompt_lengths()), f"the longest prompt of {options.problems}"
+    longest = max(prepared.prompt_lengths())
     needed = longest + config.max_completion_length
     if context < needed:
-        raise ConfigError(
-            f"vllm_max_model_length={context} is too small: {source} ({longest}) and max_completion_length "
-            f"({config.max_completion_length}) add up to {needed} tokens."
-        )
+        lengths = f"the longest prompt ({longest}) and max_completion_length ({config.max_completion_length})"
+        raise ConfigError(f"vllm_max_model_length={context} is too small: {lengths} add up to {needed} tokens.")

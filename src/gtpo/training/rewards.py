@@ -8,7 +8,7 @@ import numbers
 import os
 import sys
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,14 @@ def find_reward(name: str) -> Reward:
         return guarded(NAMED[name])
     module, colon, function = name.partition(":")
     if not colon:
-        raise ConfigError(
-            f"There is no reward {name!r}. Use one of {', '.join(NAMED)}, or your own as package.module:function."
-        )
+        raise ConfigError(f"There is no reward {name!r}. Use {', '.join(NAMED)}, or package.module:function.")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a script in this folder could import the module, too
     try:
         reward = getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:  # a user's module may raise anything
-        raise ConfigError(
-            f"Reward {name!r} cannot be imported: {type(error).__name__}: {error}. Check the name, and that the "
-            "module is in this folder or on the Python path."
-        ) from error
+        remedy = "Check the name, and that the module is in this folder or on the Python path."
+        raise ConfigError(f"Reward {name!r} cannot be imported: {type(error).__name__}: {error}. {remedy}") from error
     if not callable(reward):
         raise ConfigError(f"Reward {name!r} is a {type(reward).__name__}, not a function.")
     return guarded(reward)
@@ -53,14 +49,12 @@ def guarded(reward: Reward) -> Reward:
     @functools.wraps(reward)
     def checked(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
         with _named_in_errors(name):
-            scores = _as_list(name, reward(*args, completions=completions, **columns))
-        return _scores(name, scores, len(completions))
+            return _scores(name, reward(*args, completions=completions, **columns), len(completions))
 
     @functools.wraps(reward)
     async def checked_later(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
         with _named_in_errors(name):
-            scores = _as_list(name, await reward(*args, completions=completions, **columns))
-        return _scores(name, scores, len(completions))
+            return _scores(name, await reward(*args, completions=completions, **columns), len(completions))
 
     return checked_later if inspect.iscoroutinefunction(reward) else checked
 
@@ -73,34 +67,24 @@ def _named_in_errors(name: str) -> Generator[None]:
         raise
     except (Exception, SystemExit) as error:  # sys.exit(0) would look like a finished run
         calls = [place for place in traceback.extract_tb(error.__traceback__) if place.filename != __file__]
-        where = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})" if calls else ""
-        hints = {
-            "unexpected keyword argument": " It must take **columns: it gets every column of the data set.",
-            " missing ": " It gets prompts, completions and the columns of the data set; no column has that name.",
-        }
-        hint = next((hint for words, hint in hints.items() if words in str(error) and not calls), "")
-        raise DataError(
-            f"Reward {name} raised {type(error).__name__}: {error}{where}.{hint} Fix the reward, then resume the run, "
-            "or start again if there is no checkpoint."
-        ) from error
+        if calls:
+            place = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})."
+        else:  # it could not be called
+            place = ". It gets prompts, completions and every column of the data set as keyword arguments."
+        remedy = "Fix the reward, then resume the run, or start again if there is no checkpoint."
+        raise DataError(f"Reward {name} raised {type(error).__name__}: {error}{place} {remedy}") from error
 
 
-def _as_list(name: str, scores: Any) -> list[Any]:
-    if scores is None:
-        raise DataError(
-            f"Reward {name} returned nothing. Return a list with one number, or None, for each completion."
-        )
-    return list(scores.tolist() if hasattr(scores, "tolist") else scores)
-
-
-def _scores(name: str, scores: list[Any], num_completions: int) -> list[float | None]:
+def _scores(name: str, scores: Any, num_completions: int) -> list[float | None]:
+    scores = scores.tolist() if hasattr(scores, "tolist") else scores
+    if not isinstance(scores, Iterable):
+        raise DataError(f"Reward {name} returned {scores!r}. Return a list: for each completion a number, or None.")
+    scores = list(scores)
     if len(scores) != num_completions:
         raise DataError(f"Reward {name} returned {len(scores)} scores for {num_completions} completions.")
     for row, score in enumerate(scores):
         is_allowed = score is None or (isinstance(score, numbers.Real) and abs(float(score)) <= LARGEST)
         if not is_allowed:
-            raise DataError(
-                f"Reward {name} returned {score!r} for completion {row}. Return a number (at most 1e18 in size), or "
-                "None where it cannot score."
-            )
+            remedy = "Return a number (at most 1e18 in size), or None where it cannot score."
+            raise DataError(f"Reward {name} returned {score!r} for completion {row}. {remedy}")
     return scores

@@ -18,8 +18,6 @@ import json
 import os
 import platform
 import shlex
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +38,6 @@ class RunFolder:
         self.model = self.path / "model"
         self.held_out = self.path / "held_out"
         self.log = self.path / "train.log"
-        self.groups = self.path / GROUPS_FILE
         self._config = self.path / "config.yaml"
         self._summary = self.path / "summary.json"
 
@@ -50,37 +47,32 @@ class RunFolder:
         run = cls(path)
         run.require_new()
         run.path.mkdir(parents=True, exist_ok=True)
-        write_json(run.path / "run.json", {**description, "versions": versions()})
+        write_atomic(run.path / "run.json", json.dumps({**description, "versions": versions()}, indent=2) + "\n")
         write_atomic(run._config, yaml.safe_dump(config, sort_keys=False))
         return run
 
     @classmethod
     def open(cls, path: Path | str) -> "RunFolder":
         run = cls(path)
-        if not run._config.is_file():
+        if not run._config.is_file() or not run._config.stat().st_size:
             raise DataError(f"{path} is not a run: it has no config.yaml. Give a folder that `gtpo train` wrote.")
         return run
 
     def require_new(self) -> None:
         """Refuse a folder that is not empty or cannot be written to. Creates nothing."""
         if self.path.is_dir() and any(self.path.iterdir()):
-            remedy = "Empty it, or choose"
-            if self._config.exists():
-                resume = f"Continue it with `gtpo train --resume {shlex.quote(str(self.path))}`, or choose"
-                remedy = "It is a finished run: choose" if self.is_finished() else resume
-            raise ConfigError(f"{self.path} is not empty. {remedy} another --output_dir.")
+            resume = f"gtpo train --resume {shlex.quote(str(self.path))}"
+            raise ConfigError(f"{self.path} is not empty. Choose another --output_dir, or continue a run: `{resume}`.")
         absolute = self.path.absolute()
         nearest = next(folder for folder in (absolute, *absolute.parents) if folder.exists())
-        if not nearest.is_dir():
-            raise ConfigError(f"Cannot create {self.path}: {nearest} is a file. Choose another --output_dir.")
-        if not os.access(nearest, os.W_OK):
-            raise ConfigError(f"Cannot create {self.path}: {nearest} is not writable. Choose another --output_dir.")
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+            reason = "not writable" if nearest.is_dir() else "a file"
+            raise ConfigError(f"Cannot create {self.path}: {nearest} is {reason}. Choose another --output_dir.")
 
     def only_trainer(self) -> contextlib.AbstractContextManager[None]:
         """Refuse a second process that would train in the same folder."""
-        return locked(
-            self.path / "lock", f"Another process is training in {self.path}. Wait for it, or end it, and try again."
-        )
+        refusal = f"Another process is training in {self.path}. Wait for it, or end it, and try again."
+        return locked(self.path / "lock", refusal)
 
     def has_begun(self) -> bool:
         """Whether the run has recorded a step or saved a checkpoint."""
@@ -89,22 +81,16 @@ class RunFolder:
     def is_finished(self) -> bool:
         return "after" in self.summary()
 
-    def discard_if_nothing_was_trained(self) -> None:
-        """Remove a run that failed before its first step, so that the corrected command finds its folder free."""
-        if not self.has_begun():
-            shutil.rmtree(self.path, ignore_errors=True)
-
-    def config(self) -> dict[str, Any]:
-        return _mapping(self._config, yaml.safe_load, "Fix it or restore it from a backup; --resume needs it.")
-
     def summary(self) -> dict[str, Any]:
-        if not self._summary.is_file():
-            return {}
-        return _mapping(self._summary, json.loads, "Fix it, or delete it to evaluate again.")
+        try:
+            return json.loads(self._summary.read_text()) if self._summary.is_file() else {}
+        except ValueError as error:
+            remedy = "Fix it, or delete it to evaluate again."
+            raise DataError(f"Cannot parse {self._summary}: {error}. {remedy}") from error
 
     def write_summary(self, **parts: Any) -> None:
         """Add to the summary, keeping its other entries."""
-        write_json(self._summary, {**self.summary(), **parts})
+        write_atomic(self._summary, json.dumps({**self.summary(), **parts}, indent=2) + "\n")
 
 
 def versions() -> dict[str, str]:
@@ -114,17 +100,3 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[package] = importlib.metadata.version(package)
     return installed
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    write_atomic(path, json.dumps(content, indent=2) + "\n")
-
-
-def _mapping(path: Path, parse: Callable[[str], Any], remedy: str) -> dict[str, Any]:
-    try:
-        content = parse(path.read_text())
-    except (ValueError, yaml.YAMLError) as error:
-        raise DataError(f"Cannot parse {path}: {error}. {remedy}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"Cannot parse {path}: it must be a mapping, got {type(content).__name__}. {remedy}")
-    return content

@@ -15,9 +15,8 @@ from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.errors import ConfigError, GTPOError
 from gtpo.evaluation.evaluate import Progress, no_progress
-from gtpo.training.held_out import free_memory, measure_held_out
-from gtpo.training.model import download_weights
-from gtpo.training.prepare import Prepared
+from gtpo.training.data import free_memory, measure_held_out
+from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
 from gtpo.trl import GTPOTrainer
 from gtpo.trl.recording import MetricsRecorder
@@ -28,6 +27,8 @@ from gtpo.trl.resume import (
     remove_incomplete_checkpoints,
 )
 from gtpo.trl.watch import watch_health
+
+TRAINERS: dict[str, Any] = {"gtpo": GTPOTrainer, "grpo": ResumableGRPOTrainer, "sft": ResumableSFTTrainer}
 
 
 class StopAtStep(TrainerCallback):
@@ -75,26 +76,25 @@ class StopAtStep(TrainerCallback):
 
 def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) -> Any:
     """Load the weights into the trainer of the method."""
-    options = prepared.plan.options
-    rewards: Any = prepared.rewards
-    common: dict[str, Any] = {
+    method = prepared.plan.options.method
+    arguments: dict[str, Any] = {
+        "model": prepared.model,
         "args": prepared.plan.config,
         "train_dataset": prepared.dataset,
         "processing_class": prepared.tokenizer,
-        "callbacks": [*callbacks] if options.method == "gtpo" else [*callbacks, MetricsRecorder()],
+        "callbacks": [*callbacks] if method == "gtpo" else [*callbacks, MetricsRecorder()],
         **prepared.trainer_arguments,
     }
+    if method != "sft":
+        arguments["reward_funcs"] = prepared.rewards
     try:
-        if options.method == "sft":
-            trainer: Any = ResumableSFTTrainer(prepared.model, **common)
-        else:
-            trainer_class = GTPOTrainer if options.method == "gtpo" else ResumableGRPOTrainer
-            trainer = trainer_class(prepared.model, rewards, **common)
-            watch_health(trainer, options.on_collapse)
+        trainer: Any = TRAINERS[method](**arguments)
     except GTPOError:
         raise
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConfigError(f"TRL refuses these settings: {error}") from error
+    if method != "sft":
+        watch_health(trainer, prepared.plan.options.on_collapse)
     trainer.remove_callback(PrinterCallback)  # transformers prints logs with it when its progress bar is off
     return trainer
 
@@ -103,22 +103,33 @@ def train(
     prepared: Prepared, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Progress = no_progress
 ) -> bool:
     """Train in the run's folder, from its last complete checkpoint if there is one. False if it was interrupted."""
-    plan = prepared.plan
+    options = prepared.plan.options
     with StopAtStep() as stop:
         processes = PartialState()
         with processes.main_process_first():
-            download_weights(plan.options.model, plan.model_config.model_revision)
+            download_weights(options.model, prepared.plan.model_config.model_revision)
             if processes.is_main_process:
                 _require_same_problems(prepared, run)
                 if "before" not in run.summary():
-                    samples = run.held_out / "before"
-                    run.write_summary(before=measure_held_out(plan.options, prepared.model, samples, progress))
+                    before = measure_held_out(options, prepared.model, run.held_out / "before", progress)
+                    run.write_summary(before=before)
                 remove_incomplete_checkpoints(run.path)
-        if not _train(prepared, run, [*callbacks, stop], stop):
-            return False
+        earlier_seconds = run.summary().get("seconds", 0.0)
+        start = time.monotonic()
+        checkpoint = last_complete_checkpoint(run.path)
+        trainer = make_trainer(prepared, [*callbacks, stop])
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        steps, max_steps = trainer.state.global_step, trainer.state.max_steps
         if processes.is_main_process:
-            samples = run.held_out / "after"
-            run.write_summary(after=measure_held_out(plan.options, str(run.model), samples, progress))
+            seconds = round(earlier_seconds + time.monotonic() - start, 1)
+            run.write_summary(seconds=seconds, steps=steps, max_steps=max_steps)
+        if stop.is_asked and steps < max_steps:
+            return False
+        trainer.save_model(str(run.model))
+        del trainer
+        free_memory()
+        if processes.is_main_process:
+            run.write_summary(after=measure_held_out(options, str(run.model), run.held_out / "after", progress))
         processes.wait_for_everyone()
     return True
 
@@ -127,29 +138,6 @@ def _require_same_problems(prepared: Prepared, run: RunFolder) -> None:
     """Refuse to resume with other problems than the run started with, for example from an edited file."""
     digest = prepared.problems_digest
     if run.summary().get("problems_sha256", digest) != digest:
-        raise ConfigError(
-            f"The problems of {prepared.plan.options.problems} have changed since this run started. Restore them, or "
-            "start a new run."
-        )
+        name = prepared.plan.options.problems
+        raise ConfigError(f"The problems of {name} have changed since this run started. Restore them, or start anew.")
     run.write_summary(problems_sha256=digest)
-
-
-def _train(prepared: Prepared, run: RunFolder, callbacks: Sequence[TrainerCallback], stop: StopAtStep) -> bool:
-    """Run TRL's training loop and save the final model. False if it was interrupted."""
-    checkpoint = last_complete_checkpoint(run.path)
-    earlier_seconds = run.summary().get("seconds", 0.0)
-    start = time.monotonic()
-    trainer = make_trainer(prepared, callbacks)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if trainer.is_world_process_zero():
-        run.write_summary(
-            seconds=round(earlier_seconds + time.monotonic() - start, 1),
-            steps=trainer.state.global_step,
-            max_steps=trainer.state.max_steps,
-        )
-    if stop.is_asked and trainer.state.global_step < trainer.state.max_steps:
-        return False
-    trainer.save_model(str(run.model))
-    del trainer
-    free_memory()
-    return True

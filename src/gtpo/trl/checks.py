@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 
 from transformers import TrainingArguments
-from trl.trainer.grpo_config import GRPOConfig
 
 from gtpo.errors import require
 
@@ -57,7 +56,7 @@ def check_training_options(config: TrainingArguments) -> None:
         require(isinstance(value, int | float) and is_allowed(value), name, value, rule)
     weights = getattr(config, "reward_weights", None) or []
     require(all(map(math.isfinite, weights)), "reward_weights", weights, "finite numbers")
-    if isinstance(config, GRPOConfig):
+    if hasattr(config, "num_generations"):
         for name, choices in CHOICES.items():
             value = getattr(config, name)
             require(value in choices, name, value, f"one of {', '.join(map(repr, choices))}")

@@ -75,6 +75,12 @@ def test_the_command_line_overrides_the_recipe():
     assert plan.model_config.lora_target_modules == ["q_proj", "v_proj"]
 
 
+@pytest.mark.parametrize("words", ["format,correctness", "format correctness", "format,correctness,paper"])
+def test_rewards_are_separated_by_commas_or_spaces(words):
+    rewards = make_plan(None, parse_overrides(["--rewards", *words.split()])).options.rewards
+    assert rewards == tuple(words.replace(",", " ").split())
+
+
 def test_a_plan_can_be_made_again_from_its_settings():
     plan = make_plan(None, parse_overrides(["--seed", "5", "--rewards", "format", "--entropy_penalty", "0.2"]))
     again = plan_from({name: Setting(value, "config.yaml") for name, value in plan.settings.items()})

@@ -16,27 +16,35 @@ def write_recipe(folder, text, name="recipe.yaml"):
 WRONG = {
     "an unknown option": (
         "learning_rat: 1e-5",
-        r"recipe\.yaml: there is no option learning_rat\. Did you mean learning_rate\?",
+        r"recipe\.yaml: gtpo has no option learning_rat\. Did you mean learning_rate\?",
     ),
-    "an unknown option like no other": ("zzzzz: 1", r"there is no option zzzzz\. `gtpo train --help-all` lists"),
+    "an unknown option like no other": ("zzzzz: 1", r"gtpo has no option zzzzz\. `gtpo train --help-all` lists"),
     "an unknown option in a section": ("rl: {num_generation: 4}", "section rl: .* Did you mean num_generations"),
     "an option of other methods": (
         "method: sft\nnum_generations: 4",
-        r"num_generations is an option of gtpo and grpo, not of sft.*put it under `rl:`",
+        r"sft has no option num_generations\. It is one of gtpo and grpo: leave it out, or put it into a section",
     ),
-    "TRL's name for the model": ("model_name_or_path: x/y", "model_name_or_path is called model here"),
+    "TRL's name for the model": (
+        "model_name_or_path: x/y",
+        "model_name_or_path is not supported. It is called model here",
+    ),
     "an unknown method": ("method: ppo", r"recipe\.yaml: method must be one of 'gtpo', 'grpo', 'sft', got 'ppo'"),
-    "broken YAML": ("a: [1", r"recipe\.yaml is not valid YAML: .*line"),
+    "broken YAML": ("a: [1", r"recipe\.yaml cannot be read: .*line"),
     "a list": ("- a\n- b", "must be a mapping of option: value, got list"),
     "a section that is a number": ("rl: 5", "section rl must be a mapping"),
     "a base that does not exist": ("base: nowhere.yaml", r"nowhere\.yaml cannot be read: No such file"),
     "a circular base": ("base: recipe.yaml", r"Circular `base` in recipe\.yaml: recipe\.yaml → recipe\.yaml"),
-    "two bases": ("base: [a.yaml, b.yaml]", "base must be the path of one file"),
+    "two bases": ("base: [a.yaml, b.yaml]", "cannot be read: No such file"),
     "an option twice": ("seed: 1\nlearning_rate: 1e-6\nseed: 2", "duplicate key seed"),
     "an option twice in a section": ("gtpo: {beta: 1, beta: 2}", "duplicate key beta"),
-    "a key that is not text": ("on: 5", "True is not an option name; YAML parsed it as bool"),
-    "a word for a number": ("held_out_problems: few", r"recipe\.yaml: held_out_problems must be a whole number"),
-    "a number for a word": ("problems: 5", r"problems must be a word or a path, got 5"),
+    "a key that is not text": ("on: 5", "gtpo has no option True"),
+    "a word for a number": (
+        "held_out_problems: few",
+        r"\.yaml: held_out_problems='few': Expected `int`, got `str`$",
+    ),
+    "a number for a word": ("problems: 5", "problems=5: Expected `str`, got `int`"),
+    "columns of a built-in set": ("columns: answer=truth", "`columns` only applies to a file"),
+    "no held-out sample": ("held_out_samples: 0", r"recipe\.yaml: held_out_samples must be at least 1, got 0"),
     "no reward": ("rewards: []", "rewards must be at least one reward"),
     "LoRA without use_peft": ("lora_r: 8", r"recipe\.yaml: lora_r has no effect without use_peft: true"),
     "vLLM's option without vLLM": ("vllm_mode: server", "vllm_mode has no effect without use_vllm: true"),
@@ -57,7 +65,7 @@ def test_a_missing_recipe_and_one_that_is_not_text_are_named(tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere\.yaml cannot be read"):
         read_settings(tmp_path / "nowhere.yaml", {})
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match=r"binary\.yaml is not UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"binary\.yaml cannot be read: 'utf-8' codec"):
         read_settings(tmp_path / "binary.yaml", {})
 
 

@@ -59,7 +59,7 @@ def test_methods_differ_where_they_must():
     plans = {
         m: make_plan(RECIPES / "qwen2.5-3b-math" / "config.yaml", {"method": Setting(m, "x")}) for m in ("grpo", "sft")
     }
-    assert type(plans["grpo"].config).__name__ == "CheckedGRPOConfig"
+    assert type(plans["grpo"].config).__name__ == "GRPOConfig"
     assert (plans["grpo"].config.loss_type, plans["grpo"].config.scale_rewards) == ("grpo", "none")
     assert (plans["sft"].config.learning_rate, plans["sft"].config.num_train_epochs) == (2e-5, 3)
 

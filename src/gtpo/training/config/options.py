@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gtpo.errors import ConfigError, require, require_choice
+from gtpo.problems import SYSTEM_PROMPT
+from gtpo.problems.loading import is_file_name, parse_columns
 
 METHODS = ("gtpo", "grpo", "sft")
 
@@ -22,7 +24,7 @@ class RunOptions:
     problems: str = _option("lab", "gsm8k, math, lab, …, or a .jsonl/.parquet file")
     rewards: tuple[str, ...] = _option(("paper",), "paper, format, correctness, or package.module:function")
     data_dir: str | None = _option(None, "folder of JSONL files, used instead of the hub")
-    system_prompt: str | None = _option(None, "replaces the paper's instruction; '' for no system message")
+    system_prompt: str = _option(SYSTEM_PROMPT, "replaces the paper's instruction; '' for no system message")
     max_prompt_tokens: int | None = _option(None, "drop problems with longer prompts")
     max_problems: int | None = _option(None, "train on the first N problems only")
     held_out: str | None = _option(None, "evaluated before and after; default: the test split")
@@ -38,38 +40,25 @@ class RunOptions:
         require_choice("on_collapse", self.on_collapse, ("warn", "stop"))
         require(bool(self.rewards), "rewards", self.rewards, "at least one reward")
         require(self.held_out_problems >= 0, "held_out_problems", self.held_out_problems, "at least 0")
-        for name in ("max_problems", "max_prompt_tokens", "held_out_tokens"):
+        require(self.held_out_temperature > 0, "held_out_temperature", self.held_out_temperature, "above 0")
+        for name in ("max_problems", "max_prompt_tokens", "held_out_samples", "held_out_tokens"):
             value = getattr(self, name)
             require(value is None or value >= 1, name, value, "at least 1")
-        require(self.held_out_temperature > 0, "held_out_temperature", self.held_out_temperature, "above 0")
-        require(self.held_out_samples >= 1, "held_out_samples", self.held_out_samples, "at least 1")
+        if self.columns and not any(map(is_file_name, (self.problems, self.held_out or ""))):
+            raise ConfigError(f"`columns` only applies to a file; {self.problems!r} is a built-in problem set.")
+        if self.method == "sft" and self.on_collapse == "stop":
+            raise ConfigError("on_collapse=stop is for gtpo and grpo: an SFT run has no health check.")
+
+    @property
+    def held_out_set(self) -> str | None:
+        """What is evaluated before and after training: `held_out`, or the test split that a file does not have."""
+        if self.held_out_problems == 0:
+            return None
+        return self.held_out or (None if is_file_name(self.problems) else self.problems)
+
+    def columns_of(self, name: str) -> dict[str, str] | None:
+        """The column names of the file `name`; None for a built-in problem set."""
+        return parse_columns(self.columns) if self.columns and is_file_name(name) else None
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(RunOptions))
-
-
-def read_options(values: dict[str, Any]) -> RunOptions:
-    """RunOptions from values as YAML or the command line has them; None means the default."""
-    converted: dict[str, Any] = {}
-    for field in dataclasses.fields(RunOptions):
-        value = values.get(field.name)
-        if value is None:
-            continue
-        if field.name == "rewards":
-            items = value if isinstance(value, list) else [value]
-            value = tuple(name for item in items for name in str(item).split(","))
-        elif "int" in str(field.type):
-            value = _number(field.name, value, int, "a whole number")
-        elif field.type is float:
-            value = _number(field.name, value, float, "a number")
-        elif not isinstance(value, str):
-            raise ConfigError(f"{field.name} must be a word or a path, got {value!r}.")
-        converted[field.name] = value
-    return RunOptions(**converted)
-
-
-def _number(name: str, value: Any, kind: Any, expected: str) -> Any:
-    try:
-        return kind(str(value))
-    except ValueError as error:
-        raise ConfigError(f"{name} must be {expected}, got {value!r}.") from error

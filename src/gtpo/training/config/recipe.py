@@ -17,11 +17,19 @@ from typing import Any
 
 import yaml
 
-from gtpo.errors import ConfigError, require_choice
+from gtpo.errors import ConfigError
 from gtpo.training.config.options import METHODS
 
-SECTIONS = {"gtpo": ("gtpo",), "grpo": ("grpo",), "sft": ("sft",), "rl": ("gtpo", "grpo")}
 COMMAND_LINE = "command line"
+SECTIONS = ("rl", *METHODS)
+FALSE_AS_WORD = {
+    "entropy_filter": "off",
+    "save_strategy": "no",
+    "eval_strategy": "no",
+    "logging_strategy": "no",
+    "scale_rewards": "none",
+}
+"""YAML parses an unquoted `off` or `no` as false; these options take a word instead."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +65,17 @@ def located(message: str, settings: Settings) -> str:
 
 def load_recipe(path: Path, method: str | None = None) -> Settings:
     """The settings of a recipe for `method`, by default the method that the recipe names."""
-    layers = _layers(path, ())
-    for layer, origin in layers:
-        method_here = layer.get("method")
-        if method_here is not None:
-            require_choice(f"{origin}: method", method_here, METHODS)
-            method = method or method_here
-    method = method or "gtpo"
-    require_choice("method", method, METHODS)
+    layers = _layers(path)
+    method = method or next((layer["method"] for layer, _ in layers if layer.get("method")), "gtpo")
     settings: Settings = {}
     for layer, origin in reversed(layers):
-        sections = {name: layer.pop(name) for name in list(layer) if name in SECTIONS}
-        layer.pop("base", None)
+        sections = {name: layer.pop(name, None) for name in SECTIONS}
         settings = merge(settings, _settings(layer, origin))
-        for section in ("rl", method):
-            if method in SECTIONS[section] and section in sections:
-                place = f"{origin}, section {section}"
-                settings = merge(settings, _settings(_mapping(sections[section], place), place))
-    origin = settings["method"].origin if "method" in settings else str(path)
-    return {**settings, "method": Setting(method, origin)}
+        for name in SECTIONS:
+            if name == method or (name == "rl" and method != "sft"):
+                place = f"{origin}, section {name}"
+                settings = merge(settings, _settings(_mapping(sections[name], place), place))
+    return {**settings, "method": Setting(method, str(path))}
 
 
 def parse_overrides(arguments: list[str]) -> Settings:
@@ -96,7 +96,10 @@ def parse_overrides(arguments: list[str]) -> Settings:
 
 
 def _settings(values: dict[str, Any], origin: str) -> Settings:
-    return {name: Setting(value, origin) for name, value in values.items()}
+    settings: Settings = {}
+    for name, value in values.items():
+        settings[str(name)] = Setting(FALSE_AS_WORD.get(name, value) if value is False else value, origin)
+    return settings
 
 
 class _Loader(yaml.SafeLoader):
@@ -111,34 +114,28 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def _layers(path: Path, above: tuple[Path, ...]) -> list[tuple[dict[str, Any], str]]:
+def _layers(path: Path) -> list[tuple[dict[str, Any], str]]:
     """The content and the origin of the recipe, of its base, of that one's base and so on."""
-    if path.resolve() in above:
-        names = [file.name for file in (*above, path)]
-        raise ConfigError(f"Circular `base` in {above[0].name}: {' → '.join(names)}.")
-    try:
-        content = yaml.load(path.read_text(), _Loader)
-    except OSError as error:
-        raise ConfigError(f"Recipe {path} cannot be read: {error.strerror}. Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"Recipe {path} is not UTF-8 text: {error}. Save it as UTF-8.") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"Recipe {path} is not valid YAML: {error}") from error
-    layer = _mapping(content if content is not None else {}, str(path))
-    base = layer.get("base")
-    if not base:
-        return [(layer, str(path))]
-    if not isinstance(base, str):
-        raise ConfigError(f"{path}: base must be the path of one file, got {base!r}.")
-    return [(layer, str(path)), *_layers(path.parent / base, (*above, path.resolve()))]
+    layers: list[tuple[dict[str, Any], str]] = []
+    files: list[Path] = []
+    while True:
+        is_circular = path.resolve() in files
+        files.append(path.resolve())
+        if is_circular:
+            raise ConfigError(f"Circular `base` in {files[0].name}: {' → '.join(file.name for file in files)}.")
+        try:
+            content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigError(f"Recipe {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        layer = _mapping(content, str(path))
+        base = layer.pop("base", None)
+        layers.append((layer, str(path)))
+        if not base:
+            return layers
+        path = path.parent / str(base)
 
 
 def _mapping(content: Any, origin: str) -> dict[str, Any]:
-    if not isinstance(content, dict):
+    if content is not None and not isinstance(content, dict):
         raise ConfigError(f"{origin} must be a mapping of option: value, got {type(content).__name__}.")
-    for key in content:
-        if not isinstance(key, str):
-            raise ConfigError(
-                f"{origin}: {key!r} is not an option name; YAML parsed it as {type(key).__name__}. Quote it."
-            )
-    return dict(content)
+    return content or {}

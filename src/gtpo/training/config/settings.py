@@ -1,29 +1,41 @@
-"""Recipe and command line as one set of checked settings, before TRL or torch is imported."""
+"""Recipe and command line as one set of checked settings, before TRL or torch is imported.
 
+Importing TRL takes ten seconds. The names of its options are therefore read from its source files.
+"""
+
+import ast
+import difflib
+import functools
+import importlib.util
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from gtpo.errors import ConfigError
-from gtpo.training.config.option_names import check_names, names_in_source
-from gtpo.training.config.options import NAMES, RunOptions, read_options
+from gtpo.training.config.options import METHODS, NAMES, RunOptions
 from gtpo.training.config.recipe import COMMAND_LINE, Setting, Settings, load_recipe, located, merge
 
 LAB_RECIPE = Path(__file__).with_name("lab.yaml")
 NO_RECIPE: Settings = {"save_total_limit": Setting(2, "default")}
 """TRL keeps every checkpoint with its optimizer state by default, which fills the disk."""
 
+_COMMON = ("transformers/training_args.py", "trl/trainer/base_config.py", "trl/trainer/model_config.py")
+SOURCES = {
+    "gtpo": (*_COMMON, "trl/trainer/grpo_config.py", "gtpo/trl/config.py"),
+    "grpo": (*_COMMON, "trl/trainer/grpo_config.py"),
+    "sft": (*_COMMON, "trl/trainer/sft_config.py"),
+}
+"""The files that define the options of each method and of the model."""
+
 REFUSED = {
+    "model_name_or_path": "It is called model here.",
+    "dataset_name": "It is called problems here.",
+    "reward_funcs": "It is called rewards here.",
     "resume_from_checkpoint": "Use `gtpo train --resume RUN`.",
     "save_only_model": "A run cannot be resumed without its optimizer state. Leave it out.",
     "eval_strategy": "Use held_out to evaluate before and after training, and `gtpo eval` for the rest.",
 }
-FALSE_AS_WORD = {
-    "entropy_filter": "off",
-    "save_strategy": "no",
-    "eval_strategy": "no",
-    "logging_strategy": "no",
-    "scale_rewards": "none",
-}
-"""YAML parses an unquoted `off` or `no` as false; these options take a word instead."""
 
 
 def read_settings(recipe: Path | None, overrides: Settings) -> Settings:
@@ -35,49 +47,71 @@ def read_settings(recipe: Path | None, overrides: Settings) -> Settings:
     is_lab = "model" not in overrides or overrides["model"].value == "lab"
     path = recipe or (LAB_RECIPE if is_lab else None)
     settings = merge(NO_RECIPE if path is None else load_recipe(path, method), overrides)
-    return check_settings(settings)[1]
+    if "use_vllm" in overrides and not is_true(overrides, "use_vllm"):  # the recipe's options of vLLM go with it
+        unused = [name for name in settings if name.startswith("vllm_") and name not in overrides]
+        settings = {name: setting for name, setting in settings.items() if name not in unused}
+    check_settings(settings)
+    return settings
 
 
-def check_settings(settings: Settings) -> tuple[RunOptions, Settings]:
-    """Our own options, and the settings with YAML's false translated and switched-off vLLM options removed."""
-    if "use_vllm" in settings and settings["use_vllm"].origin == COMMAND_LINE and not is_true(settings, "use_vllm"):
-        settings = _without_vllm(settings)
-    settings = {name: _as_word(name, setting) for name, setting in settings.items()}
-    try:
-        options = read_options({name: settings[name].value for name in NAMES if name in settings})
-    except ConfigError as error:
-        raise ConfigError(located(str(error), settings)) from error
-    check_names(settings, options.method, names_in_source)
-    _refuse_ignored(options, settings)
-    return options, settings
+def settings_of_run(folder: Path) -> Settings:
+    """The settings that a run started with, to continue it in the same folder."""
+    settings = {**load_recipe(folder / "config.yaml"), "output_dir": Setting(str(folder), COMMAND_LINE)}
+    check_settings(settings)
+    return settings
+
+
+def check_settings(settings: Settings) -> RunOptions:
+    """Our own options. Refuses names that do not exist, and options that have no effect or break a promise."""
+    options = _own_options(settings)
+    names = option_names(options.method)
+    for name, setting in settings.items():
+        if name in REFUSED and str(setting.value).lower() not in ("false", "no", "none"):
+            raise ConfigError(f"{setting.origin}: {name} is not supported. {REFUSED[name]}")
+        if names and name not in names and name not in NAMES:  # without names, TRL's parser refuses unknown options
+            raise ConfigError(f"{setting.origin}: {options.method} has no option {name}. {_hint(name, names)}")
+        for prefix, switch in (("lora_", "use_peft"), ("vllm_", "use_vllm")):
+            if name.startswith(prefix) and not is_true(settings, switch):
+                raise ConfigError(f"{setting.origin}: {name} has no effect without {switch}: true.")
+    return options
 
 
 def is_true(settings: Settings, name: str) -> bool:
     return name in settings and str(settings[name].value).lower() in ("true", "yes", "t", "y", "1")
 
 
-def _as_word(name: str, setting: Setting) -> Setting:
-    is_false = setting.value is False
-    return Setting(FALSE_AS_WORD[name], setting.origin) if is_false and name in FALSE_AS_WORD else setting
+def _own_options(settings: Settings) -> RunOptions:
+    values: dict[str, Any] = {name: settings[name].value for name in NAMES if name in settings}
+    if rewards := values.get("rewards"):
+        words = rewards if isinstance(rewards, list) else [rewards]
+        values["rewards"] = ",".join(map(str, words)).split(",")
+    set_values = {name: value for name, value in values.items() if value is not None}  # YAML's null means the default
+    try:
+        return msgspec.convert(set_values, RunOptions, strict=False)
+    except msgspec.ValidationError as error:
+        message, _, _ = located(str(error), settings).partition(" - at ")
+        raise ConfigError(message) from error
 
 
-def _without_vllm(settings: Settings) -> Settings:
-    """Drop the vLLM options of a recipe: they belong to its `use_vllm: true`, which the command line switched off."""
-    return {
-        name: setting
-        for name, setting in settings.items()
-        if not name.startswith("vllm_") or setting.origin == COMMAND_LINE
-    }
+def _hint(name: str, names: frozenset[str]) -> str:
+    others = [method for method in METHODS if name in option_names(method)]
+    if others:
+        return f"It is one of {' and '.join(others)}: leave it out, or put it into a section of the recipe."
+    near = difflib.get_close_matches(name, [*names, *NAMES], n=1, cutoff=0.6)
+    return f"Did you mean {near[0]}?" if near else "`gtpo train --help-all` lists all options."
 
 
-def _refuse_ignored(options: RunOptions, settings: Settings) -> None:
-    """Refuse options that would have no effect or break what `gtpo train` promises."""
-    for name, remedy in REFUSED.items():
-        if name in settings and str(settings[name].value).lower() not in ("false", "no", "none"):
-            raise ConfigError(f"{settings[name].origin}: {name} is not supported. {remedy}")
-    for prefix, switch in (("lora_", "use_peft"), ("vllm_", "use_vllm")):
-        unused = [name for name in settings if name.startswith(prefix)]
-        if unused and not is_true(settings, switch):
-            raise ConfigError(f"{settings[unused[0]].origin}: {unused[0]} has no effect without {switch}: true.")
-    if options.method == "sft" and options.on_collapse == "stop":
-        raise ConfigError("on_collapse=stop is for gtpo and grpo: an SFT run has no health check.")
+@functools.cache
+def option_names(method: str) -> frozenset[str]:
+    """The dataclass fields in the source files of a method; none if another version has moved a file."""
+    names: set[str] = set()
+    for source in SOURCES[method]:
+        package, _, file = source.partition("/")
+        spec: Any = importlib.util.find_spec(package)  # of a top-level package: imports nothing
+        path = Path(spec.origin).parent / file
+        if not path.is_file():
+            return frozenset()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            fields = node.body if isinstance(node, ast.ClassDef) else []
+            names |= {ast.unparse(field.target) for field in fields if isinstance(field, ast.AnnAssign)}
+    return frozenset(names)

@@ -1,0 +1,133 @@
+"""A prepared run in words: the summary that is printed when it starts, and the report of `gtpo train --dry-run`."""
+
+import asyncio
+import inspect
+from statistics import fmean
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from gtpo.core.config import ShapingConfig
+from gtpo.rewards.correctness import CORRECT_ANSWER_SCORE
+from gtpo.rewards.format import COMPLETE_FORMAT_SCORE
+from gtpo.training.config.options import RunOptions
+from gtpo.training.data import right_completion
+from gtpo.training.prepare import Prepared
+
+NUM_TRIED = 3
+PAPER_SPREAD = CORRECT_ANSWER_SCORE + COMPLETE_FORMAT_SCORE
+
+
+def summary(prepared: Prepared) -> str:
+    """What is trained, on what, how and where."""
+    options, config = prepared.plan.options, prepared.plan.config
+    problems, num_dropped = len(prepared.problems), prepared.num_dropped
+    files = "metrics.jsonl, groups.jsonl" if options.method == "gtpo" else "metrics.jsonl"
+    return _text(
+        ("model", options.model),
+        ("problems", f"{options.problems}: {problems} to train on, {num_dropped} dropped for their length"),
+        ("method", method_in_words(options.method, config)),
+        ("steps", f"{_steps(options, config, problems)}, learning rate {config.learning_rate:g}, seed {config.seed}"),
+        ("held out", _held_out(options)),
+        ("written to", f"{config.output_dir}/  ({files}, checkpoints, model/, summary.json)"),
+    )
+
+
+def dry_run(prepared: Prepared) -> str:
+    """The summary, sizes, and what the rewards give to three published solutions."""
+    config = prepared.plan.config
+    lengths = prepared.prompt_lengths(NUM_TRIED)
+    lines = [
+        ("size", _size(prepared)),
+        ("prompts", f"{', '.join(map(str, lengths))} tokens for the first three problems"),
+    ]
+    if prepared.rewards:
+        most = config.generation_batch_size * (max(lengths) + config.max_completion_length)
+        processes = f" over {config.world_size} processes" if config.world_size > 1 else ""
+        batch = f"generation batch of {config.generation_batch_size} completions{processes}"
+        lines += [("tokens", f"at most {most:,} per {batch}"), *_try_rewards(prepared)]
+    return summary(prepared) + _text(*lines) + "Nothing was trained, nothing was written.\n"
+
+
+def _text(*lines: tuple[str, str]) -> str:
+    return "".join(f"{name:>10}  {text}\n" for name, text in lines)
+
+
+def method_in_words(method: str, config: Any) -> str:
+    if method == "sft":
+        return "SFT on the published solutions"
+    if method == "grpo":
+        return f"GRPO, β = {config.beta:g}"
+    conflicts = f"{config.conflict_positive_weight:g} / {config.conflict_negative_weight:g} ({config.conflict_edges})"
+    entropy = f"filter at {config.entropy_threshold:.3g} nats ({config.entropy_filter})"
+    return f"GTPO (arXiv:2508.03772), λ = {conflicts}, {entropy}, γ = {config.entropy_penalty:g}"
+
+
+def _steps(options: RunOptions, config: Any, num_problems: int) -> str:
+    rows = config.per_device_train_batch_size * config.gradient_accumulation_steps * config.world_size
+    batch = ""
+    if options.method != "sft":
+        rows /= config.num_generations * config.num_iterations
+        prompts = config.generation_batch_size // config.num_generations
+        sampled = f"{config.num_generations} completions of at most {config.max_completion_length} tokens"
+        batch = f" of {prompts} prompts × {sampled}"
+    if config.max_steps > 0:
+        return f"{config.max_steps}{batch}"
+    return f"about {num_problems * config.num_train_epochs / rows:.0f}{batch} ({config.num_train_epochs:g} epochs)"
+
+
+def _held_out(options: RunOptions) -> str:
+    if options.held_out_set is None:
+        return "nothing" if options.held_out_problems == 0 else "nothing: a file has no test split, set --held_out"
+    sampled = f"at most {options.held_out_problems} problems × {options.held_out_samples}"
+    return f"{options.held_out_set}, {sampled}, temperature {options.held_out_temperature:g}, before and after"
+
+
+def _size(prepared: Prepared) -> str:
+    """The memory for weights and, for what is trained, gradients and Adam's moments in float32."""
+    try:
+        with torch.device("meta"):
+            parameters = AutoModelForCausalLM.from_config(prepared.model_settings).num_parameters()
+    except Exception:  # a model with its own code
+        return "unknown"
+    model_config = prepared.plan.model_config
+    weight_bytes = 0.5 if model_config.load_in_4bit else 4
+    state_bytes = 0 if model_config.use_peft else 12
+    memory = parameters * (weight_bytes + state_bytes) / 2**30
+    return f"about {parameters / 1e6:,.0f} M parameters, {memory:.2g} GiB for weights and optimizer"
+
+
+def _try_rewards(prepared: Prepared) -> list[tuple[str, str]]:
+    """What each reward gives to right answers and to nonsense, called as TRL calls it.
+
+    Adds a note if the entropy penalty is too large: it is in units of reward, and the paper's rewards go up to 20.
+    """
+    config = prepared.plan.config
+    columns: Any = prepared.dataset[:NUM_TRIED]
+    columns["prompts"] = columns.pop("prompt")
+    columns |= {"trainer_state": None, "log_extra": _ignore, "log_metric": _ignore}
+    right = [right_completion(problem) for problem in prepared.problems[:NUM_TRIED]]
+    nonsense = [[{"role": "assistant", "content": "nonsense"}]] * len(right)
+    lines: list[tuple[str, str]] = []
+    spread = 0.0
+    weights = config.reward_weights or [1.0] * len(prepared.rewards)
+    for name, reward, weight in zip(prepared.plan.options.rewards, prepared.rewards, weights, strict=True):
+        scores: list[list[float | None]] = []
+        for completions in (right, nonsense):
+            result = reward(completions=completions, completion_ids=[[0]] * len(right), **columns)
+            scores.append(asyncio.run(result) if inspect.iscoroutine(result) else result)
+        lines.append(("reward", f"{name}: {scores[0]} for right answers, {scores[1]} for nonsense"))
+        high, low = (fmean(score or 0.0 for score in kind) for kind in scores)
+        spread += abs(weight * (high - low))
+    penalty = getattr(config, "entropy_penalty", 0.0)
+    suggested = ShapingConfig().entropy_penalty * spread / PAPER_SPREAD
+    if penalty > 4 * suggested > 0:
+        differences = f"the paper's rewards differ by {PAPER_SPREAD:g}, these by {spread:.2g}"
+        advice = f"Between right answers and nonsense {differences}. Try --entropy_penalty {suggested:.1g}."
+        lines.append(("note", f"entropy_penalty {penalty:g} is in units of reward. {advice}"))
+    return lines
+
+
+def _ignore(*_: object) -> None:
+    """Stand in for TRL's logging functions."""
