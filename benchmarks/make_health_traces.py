@@ -76,7 +76,7 @@ def main() -> int:
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     from gtpo import GTPOConfig, GTPOTrainer
-    from gtpo.lab.model import lab_model_dir
+    from gtpo.lab import lab_model_dir
     from gtpo.problems.lab import lab_problems
     from gtpo.records import read_metrics
     from gtpo.trl.recording import MetricsRecorder

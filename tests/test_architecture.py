@@ -29,7 +29,7 @@ GRAPH = {
     "report": "files logged runs text",
     "token_view": "core errors files records text",
     "training": "core errors evaluation files models problems records rewards trl",
-    "cli": "compare errors evaluation files health problems report runs text token_view training",
+    "cli": "compare errors evaluation files health logged problems report runs text token_view training",
 }
 """Each folder or module of gtpo, and those that it imports from, function-local imports included."""
 

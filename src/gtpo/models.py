@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gtpo.errors import ConfigError
-from gtpo.lab.model import lab_model_dir
+from gtpo.lab import lab_model_dir
 
 
 @dataclass(frozen=True)

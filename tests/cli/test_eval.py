@@ -10,7 +10,7 @@ import pytest
 from gtpo.cli.console import ProgressBar
 from gtpo.cli.main import main
 from gtpo.files import locked
-from gtpo.lab.model import lab_model_dir
+from gtpo.lab import lab_model_dir
 from tests.evaluation.answering import save_answering_model
 from tests.evaluation.parrot import save_problems, save_samples
 

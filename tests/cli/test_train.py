@@ -202,18 +202,16 @@ def test_the_closing_table_says_what_to_do_next_and_whether_the_run_was_stopped(
     assert stopped in closing_table(run, options)
 
 
-def test_waiting_threads_sleep_unless_the_environment_says_otherwise(monkeypatch):
+@pytest.mark.parametrize("set_by_user", [{}, {"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "100"}])
+def test_waiting_threads_sleep_unless_the_environment_says_otherwise(set_by_user, monkeypatch):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # restored after the test
+        monkeypatch.delenv(name)
+    for name, value in set_by_user.items():
+        monkeypatch.setenv(name, value)
     _let_threads_sleep()
-    assert os.environ["OMP_WAIT_POLICY"] == "passive"
-    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    _let_threads_sleep()
-    assert os.environ["OMP_WAIT_POLICY"] == "active"
-    monkeypatch.delenv("OMP_WAIT_POLICY")
-    monkeypatch.setenv("GOMP_SPINCOUNT", "100")
-    _let_threads_sleep()
-    assert "OMP_WAIT_POLICY" not in os.environ
+    assert {name: os.environ.get(name) for name in set_by_user} == set_by_user
+    assert (os.environ.get("GOMP_SPINCOUNT") == "3000") == (not set_by_user)
 
 
 def test_help_is_short_and_help_all_lists_every_option(capsys):

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from experiments.lab_base.tokenizer import make_tokenizer
 from gtpo.evaluation.evaluate import evaluate
 from gtpo.evaluation.sampling import SamplingSettings
-from gtpo.lab.model import lab_model_dir
+from gtpo.lab import lab_model_dir
 
 
 def evaluated(settings: SamplingSettings, folder: Path, num_problems: int) -> dict[str, float]:

@@ -196,13 +196,13 @@ def _help_all(args: argparse.Namespace) -> int:
 
 
 def _let_threads_sleep() -> None:
-    """Let torch's OpenMP threads sleep while they wait, unless the environment says otherwise.
+    """Let torch's OpenMP threads sleep after a short wait, unless the environment says otherwise.
 
     Must run before torch is imported. A spinning thread occupies a core that the thread it waits for may need: where
     another process uses one of two cores, two threads would be slower than one. The results do not change.
     """
-    if "GOMP_SPINCOUNT" not in os.environ:
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
 def _quiet() -> None:

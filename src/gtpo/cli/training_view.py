@@ -1,17 +1,16 @@
 """What `gtpo train` prints: a summary at the start, one live line, and a table at the end."""
 
 import logging
-import math
 import shlex
 import sys
 from typing import Any
 
 from transformers import TrainerCallback
 
+from gtpo.logged import LN2
 from gtpo.training.config.options import RunOptions
 from gtpo.training.run_folder import RunFolder
 
-LN2 = math.log(2)
 logger = logging.getLogger(__name__)
 
 

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import torch
@@ -74,6 +74,17 @@ class StopAtStep(TrainerCallback):
         self.is_in_loop = False
 
 
+@contextlib.contextmanager
+def one_thread() -> Generator[None]:
+    """Compute on one CPU thread: for one token of a tiny model, threads wait for each other longer than they work."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
+
+
 def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) -> Any:
     """Load the weights into the trainer of the method."""
     method = prepared.plan.options.method
@@ -95,6 +106,8 @@ def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) 
         raise ConfigError(f"TRL refuses these settings: {error}") from error
     if method != "sft":
         watch_health(trainer, prepared.plan.options.on_collapse)
+        if prepared.plan.options.model == "lab":
+            trainer._generate_single_turn = one_thread()(trainer._generate_single_turn)
     trainer.remove_callback(PrinterCallback)  # transformers prints logs with it when its progress bar is off
     return trainer
 
