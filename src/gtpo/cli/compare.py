@@ -37,8 +37,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="compare two sets of runs or evaluations",
         description="Compare two sets of runs, or of evaluations: differences, 95 % intervals and a plain verdict.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("first", metavar="A", nargs="+", type=Path, help="runs, or sample files of `gtpo eval`")

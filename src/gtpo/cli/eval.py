@@ -34,8 +34,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="evaluate models on problem sets",
         description="Sample models on problem sets and report pass@k and maj@k with bootstrap 95 % intervals.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     models_help = "a hub id, a folder, or the word lab; the first is compared with each other one"
     parser.add_argument("models", metavar="MODEL", nargs="*", help=models_help)

@@ -29,8 +29,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="check whether runs are healthy",
         description="Report whether runs are healthy, warning or collapsing, why, and what to try.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", type=Path, help="a run's folder, metrics.jsonl, trainer_state.json or CSV")

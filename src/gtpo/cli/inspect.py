@@ -30,8 +30,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="see what the update does to each token",
         description="Write a self-contained HTML page with the recorded groups of a run, token by token.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("run_folder", metavar="RUN", nargs="?", type=Path, help="the folder of a run, or its groups.jsonl")

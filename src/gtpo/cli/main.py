@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import gtpo
 from gtpo.cli import compare, health, report
@@ -22,14 +23,20 @@ COMMANDS = (train_command, eval_command, inspect_command, report, compare, healt
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that keeps the lines of its texts and takes no abbreviated options."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `gtpo` with one subparser per command."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gtpo",
         description="GTPO (arXiv:2508.03772) for TRL and verl: per-token advantages for GRPO, with rewards, "
         "evaluation and run diagnosis.",
         epilog="example: gtpo train",
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"gtpo {gtpo.__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

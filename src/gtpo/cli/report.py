@@ -30,8 +30,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="write one page about one or many runs",
         description="Write one self-contained HTML page about one or many runs, and print a summary.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", type=Path, help="a run's folder, metrics.jsonl, trainer_state.json or CSV")

@@ -56,8 +56,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         description="Train a model by a recipe, or the tiny model that comes with the package.",
         usage="gtpo train [RECIPE] [--option value …]",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     what = parser.add_argument_group("what to train")
     for field in dataclasses.fields(RunOptions):
