@@ -79,7 +79,7 @@ def step(history: Sequence[Result]) -> Any:
     axis.set_xlabel("seconds of a step (medians)")
     handles: list[Any] = [Patch(color=colour, label=phase) for phase, colour in zip(PHASES, COLOURS, strict=True)]
     if any(size.endswith(SHARED) for _, size in sizes):
-        shared = "pale: beside other programs on the card"
+        shared = "pale: next to other programs on the card"
         handles.append(Patch(facecolor=COLOURS[6], label=shared, **PALE))
     figure.legend(handles=handles, ncols=4, fontsize=7.5, frameon=False, loc="outside lower center")
     return figure
