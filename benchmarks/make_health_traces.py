@@ -76,9 +76,10 @@ def main() -> int:
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     from gtpo import GTPOConfig, GTPOTrainer
+    from gtpo.files import JsonLines
     from gtpo.lab import lab_model_dir
     from gtpo.problems.lab import lab_problems
-    from gtpo.records import read_metrics
+    from gtpo.records import METRICS_FILE
     from gtpo.trl.recording import MetricsRecorder
 
     made_with = {"reward": "paper", **TRACES[args.name]}
@@ -104,7 +105,7 @@ def main() -> int:
     if not is_gtpo:
         trainer.add_callback(MetricsRecorder())
     trainer.train()
-    write_csv(read_metrics(folder), args.out / f"{args.name}.csv")
+    write_csv(list(JsonLines(folder / METRICS_FILE).rows()), args.out / f"{args.name}.csv")
     return 0
 
 
