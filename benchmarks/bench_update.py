@@ -146,8 +146,8 @@ def raise_entropy(trainer: Any, rollouts: Rollouts, share: float = 0.3) -> None:
     lift = torch.zeros(num_rows, 1).index_fill_(0, chosen, 100.0)
     measured = trainer._token_entropy
 
-    def raised(batch: dict[str, Any]) -> Any:
-        entropy = measured(batch)
+    def raised(*scored: Any) -> Any:
+        entropy = measured(*scored)
         return entropy + lift.to(entropy)
 
     trainer._token_entropy = raised

@@ -18,13 +18,19 @@ import contextlib, io, json, sys
 blocked, commands = json.loads(sys.argv[1])
 
 
-class Blocker:
+class Hiding:
+    def __init__(self, finder):
+        self.finder = finder
+
     def find_spec(self, fullname, path=None, target=None):
-        if fullname.partition(".")[0] in blocked:
-            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        is_hidden = fullname.partition(".")[0] in blocked
+        return None if is_hidden else self.finder.find_spec(fullname, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
 
 
-sys.meta_path.insert(0, Blocker())
+sys.meta_path[:] = map(Hiding, sys.meta_path)
 
 import gtpo
 from gtpo.cli.main import main

@@ -1,6 +1,7 @@
 """Files on disk: replaced atomically, locked against a second writer, and JSON Lines that survive a kill."""
 
 import contextlib
+import errno
 import json
 import logging
 import math
@@ -47,6 +48,8 @@ def locked(path: Path, refusal: str) -> Generator[None]:
     except Timeout as error:
         raise ConfigError(refusal) from error
     except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise
         logger.warning("%s: no locks here (%s). Make sure that no other process writes here.", path, error)
     try:
         yield
@@ -61,7 +64,7 @@ class JsonLines:
         self.path = Path(path)
 
     def append(self, row: dict[str, Any]) -> None:
-        line = json.dumps(_finite(row), allow_nan=False) + "\n"
+        line = json.dumps(finite(row), allow_nan=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:
             if file.tell():
@@ -111,14 +114,14 @@ class JsonLines:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """`json.loads`, raising ValueError for every text that it cannot parse.
+    """`json.loads`, raising ValueError for every text that it cannot parse. NaN and Infinity become None.
 
     >>> parse_json("[" * 100_000)
     Traceback (most recent call last):
     ValueError: too many nested brackets
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=lambda _: None)
     except RecursionError as error:
         raise ValueError("too many nested brackets") from error
 
@@ -137,12 +140,12 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int) and is_number(value)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON has no NaN and no infinity: they become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

@@ -106,5 +106,5 @@ def group_from_row(row: dict[str, Any]) -> GroupRecord:
         )
     try:
         return msgspec.convert(row, GroupRecord)
-    except (msgspec.ValidationError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
         raise DataError(f"A group record is damaged: {error}. Leave it out.") from error

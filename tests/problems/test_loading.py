@@ -11,6 +11,7 @@ from gtpo.errors import ConfigError
 from gtpo.problems import Problem, load_problems, to_dataset
 from gtpo.problems.lab import lab_problems
 from gtpo.problems.loading import parse_columns
+from gtpo.problems.sets import PROBLEM_SETS
 from tests.problems.jsonl import write_jsonl
 
 
@@ -73,7 +74,7 @@ def test_the_lab_is_a_problem_set():
 
 
 def test_unknown_names_splits_limits_and_columns_are_refused(tmp_path: Path):
-    with pytest.raises(ConfigError, match="aime24, aime25, amc23, gsm8k, math, math500, lab"):
+    with pytest.raises(ConfigError, match=", ".join(PROBLEM_SETS)):
         load_problems("gsm9k")
     with pytest.raises(ConfigError, match="split of aime24 must be one of 'test'"):
         load_problems("aime24", split="train")

@@ -41,7 +41,7 @@ REFUSED = {
     "an adapter": (["--model", "adapter"], ConfigError, "adapter holds a LoRA adapter.*merge the adapter"),
     "a GGUF file": (["--model", "tiny.gguf"], ConfigError, "GGUF files are not supported"),
     "prompts that are all too long": (["--max_prompt_tokens", "1"], DataError, "lab has no problem to train on"),
-    "too few problems": (["--max_problems", "1"], DataError, "There are 1 problems, but a generation batch needs 2"),
+    "too few problems": (["--max_problems", "1"], DataError, "needs 2 problems, but there are 1"),
     "an empty held-out file": (["--held_out", "empty.jsonl"], ConfigError, "held_out must be a set with problems"),
     "a held-out prompt that is too long": (
         ["--held_out", "long.jsonl"],

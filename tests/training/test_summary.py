@@ -39,7 +39,7 @@ def test_the_generation_batch_is_that_of_all_processes():
         **{**vars(ready.plan.config), "generation_batch_size": 16, "num_generations": 4, "world_size": 2}
     )
     text = dry_run(replace(ready, plan=replace(ready.plan, config=config)))
-    assert "steps  80 of 4 prompts × 4 completions of at most 96 tokens, learning rate 0.0002" in text
+    assert "steps  80, each 4 prompts × 4 completions of at most 96 tokens, learning rate 0.0002" in text
     assert "per generation batch of 16 completions over 2 processes" in text
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.sft_config import SFTConfig
@@ -73,3 +74,8 @@ def test_an_unknown_choice_of_grpo_is_refused(name):
 
 def test_the_loss_types_of_sft_are_not_compared_with_those_of_grpo():
     check_training_options(SFTConfig("unused", loss_type="dft", **FULL_PRECISION))
+
+
+def test_numpy_numbers_are_numbers():
+    config = GTPOConfig("unused", seed=np.int64(3), learning_rate=np.float32(1e-5), num_generations=np.int64(8))
+    assert (config.seed, config.num_generations) == (3, 8)

@@ -144,7 +144,7 @@ def test_another_number_of_processes_is_refused(run_folder, tiny_model):
 
 def test_a_damaged_checkpoint_is_not_resumed_from(run_folder, tiny_model):
     (run_folder / "checkpoint-4/optimizer.pt").write_bytes(b"")
-    with pytest.raises(DataError, match=r"damaged: optimizer.pt has 0 bytes.*resume from the checkpoint before it"):
+    with pytest.raises(DataError, match=r"damaged: optimizer.pt has 0 bytes.*resume from checkpoint-2"):
         resume(tiny_model, run_folder, max_steps=6)
 
 
@@ -221,5 +221,5 @@ def test_resuming_without_a_checkpoint_is_refused(tiny_model, tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", '{"files": {}}', "\x00" * 40])
 def test_a_marker_that_cannot_be_parsed_is_an_error_that_names_it(text, tmp_path):
     (tmp_path / "complete").write_text(text)
-    with pytest.raises(DataError, match=r"Cannot parse .*complete: .*resume from the checkpoint before it"):
+    with pytest.raises(DataError, match=r"Cannot parse .*complete: .*train from the start"):
         require_complete(tmp_path, 1)

@@ -33,8 +33,8 @@ class SettingsHeader(TypedDict):
     """The `SamplingSettings`, with every default resolved."""
 
     num_samples: PositiveInt
-    temperature: Annotated[float, msgspec.Meta(ge=0)]
-    top_p: float
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)]
     max_new_tokens: PositiveInt
     seed: int
     system_prompt: NotRequired[str | None]
@@ -58,7 +58,7 @@ class Sample:
     sample: int
     gold: str
     text: str
-    num_tokens: Annotated[int, msgspec.Meta(ge=0)]
+    num_tokens: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
     truncated: bool
     entropy: float | None
 

@@ -53,7 +53,7 @@ def parse_level(value: object) -> int | None:
     >>> [parse_level(value) for value in ("Level 3", 3, "Level ?", None)]
     [3, 3, None, None]
     """
-    match = re.fullmatch(r"(?:Level )?(\d+)", str(value)) if isinstance(value, str | int) else None
+    match = re.fullmatch(r"(?:Level )?(\d{1,18})", str(value)) if isinstance(value, str | int) else None
     return int(match[1]) if match else None
 
 
@@ -65,16 +65,27 @@ def _text(row: Row, column: str) -> str:
     if is_number(value):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        actual = f"{value!r:.80}" if column in row else f"only the columns {', '.join(row):.200}"
-        raise DataError(f"the column {column!r} must hold text, got {actual}. Fix the row, or choose another column.")
-    return value.strip()
+        if column not in row:
+            columns = f"{', '.join(row):.200}"
+            raise DataError(f"there is no column {column!r}, only {columns}. Map one to it: --columns {column}=NAME.")
+        raise DataError(f"the column {column!r} must hold text, got {value!r:.80}. Fix the row.")
+    return _encodable(value.strip(), column)
+
+
+def _encodable(text: str, column: str) -> str:
+    """The text, unless it has half of a surrogate pair: JSON can hold that, but no tokenizer and no data set."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"the column {column!r} is not valid Unicode ({error.reason}). Fix the row.") from error
+    return text
 
 
 def _optional_text(row: Row, column: str) -> str | None:
     """A column that may be missing or empty, as text; None for missing values, which data frames write as NaN."""
     value = row.get(column)
     is_missing = not value or (isinstance(value, float) and math.isnan(value))
-    return None if is_missing else str(value)
+    return None if is_missing else _encodable(str(value), column)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:

@@ -145,5 +145,5 @@ def _path(xs: Sequence[float], ys: Sequence[float], x: Axis, y: Axis) -> str:
 
 def _svg(parts: Sequence[str], label: str) -> Markup:
     """The drawing. All text in `parts` must be escaped already."""
-    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
+    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(clean(label))}">'
     return Markup(head + "".join(parts) + "</svg>")

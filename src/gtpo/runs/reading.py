@@ -73,6 +73,8 @@ def _rows(path: Path, notes: list[str]) -> list[Row]:
             return _state_rows(path)
         skipped: list[int] = []
         rows = list(JsonLines(path).rows(lambda number, _: skipped.append(number)))
+    except DataError:
+        raise
     except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"Cannot read {path}: {error}. Pass a metrics file.") from error
     if skipped:

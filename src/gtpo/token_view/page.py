@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from gtpo.files import is_number
+from gtpo.files import finite, is_number
 from gtpo.records import CompletionRecord, GroupRecord
 from gtpo.text import visible, visible_lines
 from gtpo.token_view.changes import count_changes
@@ -66,7 +66,7 @@ def embedded_json(data: Any) -> str:
     >>> embedded_json({"a": "</script>\\u2028"})
     '{"a":"\\\\u003c/script\\\\u003e\\\\u2028"}'
     """
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(finite(data), allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -16,7 +16,7 @@ from trl.trainer.utils import get_peft_config, get_quantization_config
 from gtpo.errors import ConfigError, DataError, MissingExtraError
 from gtpo.models import cannot_load, find_model
 from gtpo.problems import Problem, filter_by_length, to_messages
-from gtpo.problems.problem import encode_prompt
+from gtpo.problems.problem import COLUMNS, encode_prompt
 from gtpo.training.config.plan import Plan
 from gtpo.training.data import check_held_out, make_dataset, training_problems
 from gtpo.training.rewards import Reward, find_reward
@@ -47,6 +47,13 @@ class Prepared:
         return [len(encode_prompt(self.tokenizer, prompt)) for prompt in prompts]
 
 
+def _digest(problems: list[Problem]) -> str:
+    """What tells one list of problems from another. Stored in summary.json, so it must not change."""
+    rows = [tuple(getattr(problem, name) for name in COLUMNS) for problem in problems]
+    others = [problem.others for problem in problems] if any(problem.others for problem in problems) else ""
+    return hashlib.sha256(f"{rows}{others}".encode()).hexdigest()[:16]
+
+
 def prepare(plan: Plan) -> Prepared:
     """Check whatever can be checked without weights, the cheapest first, and load the problems."""
     options, config = plan.options, plan.config
@@ -59,7 +66,7 @@ def prepare(plan: Plan) -> Prepared:
     model, tokenizer = _locate_model(options.model, plan.model_config.model_revision)
     model_settings = _load_settings(model)
     problems = training_problems(options, config.seed)
-    digest = hashlib.sha256(repr(problems).encode()).hexdigest()[:16]
+    digest = _digest(problems)
     num_dropped, limit = 0, options.max_prompt_tokens
     if limit is not None:
         problems, num_dropped = filter_by_length(problems, tokenizer, limit, options.system_prompt)
@@ -70,7 +77,7 @@ def prepare(plan: Plan) -> Prepared:
     prompts_needed = config.generation_batch_size // config.num_generations if is_rl else 1
     if len(problems) < prompts_needed:  # TRL would finish without a single step
         remedy = "Add problems, or lower per_device_train_batch_size or gradient_accumulation_steps."
-        raise DataError(f"There are {len(problems)} problems, but a generation batch needs {prompts_needed}. {remedy}")
+        raise DataError(f"A generation batch needs {prompts_needed} problems, but there are {len(problems)}. {remedy}")
     check_held_out(options, tokenizer, getattr(model_settings, "max_position_embeddings", None))
     dataset = make_dataset(problems, options)
     prepared = Prepared(

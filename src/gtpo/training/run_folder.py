@@ -8,7 +8,7 @@ checkpoint-N/   complete ones contain a file `complete`
 held_out/       samples of the evaluations before and after training
 model/          the final model
 train.log       what was printed
-lock            only while a process trains here
+lock            locked while a process trains here
 summary.json    before, after, seconds, steps, max_steps, a digest of the problems
 """
 
@@ -21,6 +21,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from gtpo.errors import ConfigError, DataError
@@ -82,8 +83,9 @@ class RunFolder:
         return "after" in self.summary()
 
     def summary(self) -> dict[str, Any]:
+        content = self._summary.read_bytes() if self._summary.is_file() else b"{}"
         try:
-            return json.loads(self._summary.read_text()) if self._summary.is_file() else {}
+            return msgspec.json.decode(content, type=dict[str, Any])
         except ValueError as error:
             remedy = "Fix it, or delete it to evaluate again."
             raise DataError(f"Cannot parse {self._summary}: {error}. {remedy}") from error

@@ -15,6 +15,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.errors import ConfigError, GTPOError
 from gtpo.evaluation.evaluate import Progress, no_progress
+from gtpo.files import is_number
 from gtpo.training.data import free_memory, measure_held_out
 from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
@@ -127,7 +128,8 @@ def train(
                     before = measure_held_out(options, prepared.model, run.held_out / "before", progress)
                     run.write_summary(before=before)
                 remove_incomplete_checkpoints(run.path)
-        earlier_seconds = run.summary().get("seconds", 0.0)
+        seconds = run.summary().get("seconds")
+        earlier_seconds = seconds if is_number(seconds) else 0.0
         start = time.monotonic()
         checkpoint = last_complete_checkpoint(run.path)
         trainer = make_trainer(prepared, [*callbacks, stop])

@@ -71,7 +71,7 @@ def _steps(options: RunOptions, config: Any, num_problems: int) -> str:
         rows /= config.num_generations * config.num_iterations
         prompts = config.generation_batch_size // config.num_generations
         sampled = f"{config.num_generations} completions of at most {config.max_completion_length} tokens"
-        batch = f" of {prompts} prompts × {sampled}"
+        batch = f", each {prompts} prompts × {sampled}"
     if config.max_steps > 0:
         return f"{config.max_steps}{batch}"
     return f"about {num_problems * config.num_train_epochs / rows:.0f}{batch} ({config.num_train_epochs:g} epochs)"

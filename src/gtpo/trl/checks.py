@@ -1,6 +1,7 @@
 """Checks of option values that TRL and transformers accept, only to fail in the middle of a step or train nothing."""
 
 import math
+import numbers
 from collections.abc import Callable
 
 from transformers import TrainingArguments
@@ -53,7 +54,7 @@ def check_training_options(config: TrainingArguments) -> None:
         value = getattr(config, name, None)
         if value is None or (name == "num_train_epochs" and config.max_steps > 0):
             continue
-        require(isinstance(value, int | float) and is_allowed(value), name, value, rule)
+        require(isinstance(value, numbers.Real) and is_allowed(float(value)), name, value, rule)
     weights = getattr(config, "reward_weights", None) or []
     require(all(map(math.isfinite, weights)), "reward_weights", weights, "finite numbers")
     if hasattr(config, "num_generations"):

@@ -46,8 +46,7 @@ class Marker(msgspec.Struct):
 
 def last_complete_checkpoint(run: Path | str) -> Path | None:
     """The newest complete checkpoint of a run."""
-    complete = [folder for folder in _folders(run, _CHECKPOINT) if (folder / MARKER).is_file()]
-    return complete[-1] if complete else None
+    return max(_complete(run), key=_numbers, default=None)
 
 
 def remove_incomplete_checkpoints(run: Path | str) -> None:
@@ -71,15 +70,13 @@ def back_up_checkpoints(run: Path | str) -> None:
 def require_complete(checkpoint: Path, num_processes: int) -> None:
     """Raise if the checkpoint has lost files since it was written, or if another number of processes wrote it."""
     marker = checkpoint / MARKER
-    text = marker.read_text() if marker.is_file() else ""
+    text = marker.read_bytes() if marker.is_file() else b""
     if not text:
         return  # written by another trainer, or by an earlier version: there is nothing to compare with
     try:
         written = msgspec.json.decode(text, type=Marker)
-    except msgspec.DecodeError as error:
-        raise DataError(
-            f"Cannot parse {marker}: {error}. Delete the folder and resume from the checkpoint before it."
-        ) from error
+    except ValueError as error:
+        raise DataError(f"Cannot parse {marker}: {error}. {_remedy(checkpoint)}") from error
     if written.num_processes != num_processes:
         raise ConfigError(
             f"{checkpoint} was written by {written.num_processes} processes, but this run has {num_processes}. "
@@ -89,9 +86,16 @@ def require_complete(checkpoint: Path, num_processes: int) -> None:
     for name, size in written.files.items():
         if sizes.get(name) != size:
             what = f"has {sizes[name]} bytes instead of {size}" if name in sizes else "is missing"
-            raise DataError(
-                f"{checkpoint} is damaged: {name} {what}. Delete the folder and resume from the checkpoint before it."
-            )
+            raise DataError(f"{checkpoint} is damaged: {name} {what}. {_remedy(checkpoint)}")
+
+
+def _complete(run: Path | str) -> list[Path]:
+    return [folder for folder in _folders(run, _CHECKPOINT) if (folder / MARKER).is_file()]
+
+
+def _remedy(damaged: Path) -> str:
+    others = [folder.name for folder in _complete(damaged.parent) if folder != damaged]
+    return f"Delete the folder and {f'resume from {others[-1]}' if others else 'train from the start'}."
 
 
 def _folders(run: Path | str, pattern: str) -> list[Path]:

@@ -113,7 +113,6 @@ def _link_tree(source: Path, target: Path) -> None:
     try:
         shutil.copytree(source, partial, copy_function=os.link)
     except (OSError, shutil.Error):
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(source, partial)
+        shutil.copytree(source, partial, dirs_exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)

@@ -50,6 +50,11 @@ print(json.dumps([sorted(sys.modules), pids, "libtorch" in maps]))
     assert wait_for_end(pids[0])
 
 
+def test_importing_rewards_starts_no_thread_and_leaves_the_start_method_open():
+    script = "import gtpo.rewards, json, multiprocessing, threading; multiprocessing.set_start_method('spawn'); "
+    assert run_script(script + "print(json.dumps(threading.active_count()))") == 1
+
+
 def test_a_worker_ends_when_its_parent_is_killed():
     script = """
 import os, signal

@@ -1,5 +1,6 @@
 """Verdicts on answers: worker processes behind a cache. Too many failures raise an error."""
 
+import atexit
 import logging
 import os
 import threading
@@ -86,20 +87,28 @@ class Grader:
 def configure_grading(*, num_workers: int = 2, timeout: float = 5.0, max_failure_fraction: float = 0.1) -> None:
     """Configure grading in this process: workers, seconds per answer, and the tolerated fraction of failures."""
     global _grader
-    previous = _grader
-    _grader = Grader(num_workers=num_workers, timeout=timeout, max_failure_fraction=max_failure_fraction)
-    previous.pool.close()
+    grader = Grader(num_workers=num_workers, timeout=timeout, max_failure_fraction=max_failure_fraction)
+    _close_grader()
+    _grader = grader
 
 
 def default_grader() -> Grader:
-    """The grader of this process."""
-    return _grader
+    """The grader of this process, created when it is first needed."""
+    global _grader
+    with _lock:
+        _grader = _grader or Grader()
+        return _grader
+
+
+def _close_grader() -> None:
+    if _grader is not None:
+        _grader.pool.close()
 
 
 def _forget_grader() -> None:
     """In a forked child: the workers belong to the parent, so start new ones when needed."""
-    global _grader
-    _grader = Grader()
+    global _grader, _lock
+    _grader, _lock = None, threading.Lock()
 
 
 def _checked_pairs(answers: Sequence[str], golds: Sequence[str]) -> list[Pair]:
@@ -111,5 +120,7 @@ def _checked_pairs(answers: Sequence[str], golds: Sequence[str]) -> list[Pair]:
     return list(zip(answers, golds, strict=True))
 
 
-_grader = Grader()
+_grader: Grader | None = None
+_lock = threading.Lock()
 os.register_at_fork(after_in_child=_forget_grader)
+atexit.register(_close_grader)

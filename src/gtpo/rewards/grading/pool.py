@@ -10,8 +10,8 @@ import queue
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -44,15 +44,31 @@ class GradingPool:
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
         for worker in self._workers:
             self._idle.put(worker)
-        self._threads = ThreadPool(num_workers)  # daemon threads: Python does not wait for them when it exits
 
     def grade(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """One verdict per pair, in order."""
         size = min(_CHUNK_PAIRS, max(1, -(-len(pairs) // self.num_workers)))
         chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
-        if len(chunks) == 1:
-            return self._grade_chunk(chunks[0])
-        return [verdict for verdicts in self._threads.imap(self._grade_chunk, chunks) for verdict in verdicts]
+        graded: list[list[Verdict] | BaseException] = [[] for _ in chunks]
+
+        def work(number: int) -> None:
+            try:
+                graded[number] = self._grade_chunk(chunks[number])
+            except BaseException as failure:
+                graded[number] = failure
+
+        # Daemon threads: Python does not wait for them when it exits.
+        helpers = [threading.Thread(target=work, args=[number], daemon=True) for number in range(1, len(chunks))]
+        for helper in helpers:
+            helper.start()
+        verdicts = self._grade_chunk(chunks[0]) if chunks else []
+        for number, helper in enumerate(helpers, start=1):
+            helper.join()
+            result = graded[number]
+            if isinstance(result, BaseException):
+                raise result
+            verdicts += result
+        return verdicts
 
     def process_ids(self) -> list[int]:
         """The ids of the workers that are running."""
@@ -124,13 +140,14 @@ class _Worker:
         connection.settimeout(_START_SECONDS)
         with cast("IO[bytes]", process.stderr) as errors:
             try:
-                is_ready = connection.recv(1) == b"R"
+                greeting = connection.recv(1)
             except TimeoutError:
-                is_ready = False
-            if not is_ready:
+                greeting = b"timeout"
+            if greeting != b"R":
                 process.kill()
+                within = f" within {_START_SECONDS:.0f} s" if greeting == b"timeout" else ""
                 raise GradingError(
-                    f"A grading worker did not start within {_START_SECONDS:.0f} s ({sys.executable}): "
+                    f"A grading worker did not start{within} ({sys.executable}): "
                     f"{errors.read().decode(errors='replace').strip() or 'it printed no error'}\n"
                     "Install what it needs with: pip install math-verify antlr4-python3-runtime==4.13.2"
                 )

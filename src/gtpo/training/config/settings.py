@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, require_package
 from gtpo.training.config.options import METHODS, NAMES, RunOptions
 from gtpo.training.config.recipe import COMMAND_LINE, Setting, Settings, load_recipe, located, merge
 
@@ -107,6 +107,7 @@ def option_names(method: str) -> frozenset[str]:
     names: set[str] = set()
     for source in SOURCES[method]:
         package, _, file = source.partition("/")
+        require_package(package)
         spec: Any = importlib.util.find_spec(package)  # of a top-level package: imports nothing
         path = Path(spec.origin).parent / file
         if not path.is_file():
