@@ -128,8 +128,8 @@ def train(
                     before = measure_held_out(options, prepared.model, run.held_out / "before", progress)
                     run.write_summary(before=before)
                 remove_incomplete_checkpoints(run.path)
-        seconds = run.summary().get("seconds")
-        earlier_seconds = seconds if is_number(seconds) else 0.0
+        earlier: Any = run.summary().get("seconds")
+        earlier_seconds = earlier if is_number(earlier) else 0.0
         start = time.monotonic()
         checkpoint = last_complete_checkpoint(run.path)
         trainer = make_trainer(prepared, [*callbacks, stop])
