@@ -104,7 +104,7 @@ class Bench:
             return [Setting(8, True, limit), Setting(16, False, limit)]
         if limit <= 512:
             return [Setting(32, True, limit), Setting(32, False, limit), Setting(64, False, limit)]
-        return [Setting(16, False, limit)]  # faster with and without TRL than with checkpointing: bench_update.py
+        return [Setting(16, True, limit), Setting(16, False, limit)]
 
     def run(self) -> None:
         limits = [16] if self.options.size == "tiny" else self.options.limits

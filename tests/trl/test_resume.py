@@ -162,8 +162,11 @@ def test_a_truncated_or_missing_file_is_named(name, run_folder):
 
 
 def test_an_empty_marker_of_an_earlier_version_is_accepted(tmp_path):
-    (tmp_path / "complete").write_text("")
-    require_complete(tmp_path, 1)
+    checkpoint = tmp_path / "checkpoint-2"
+    checkpoint.mkdir()
+    (checkpoint / "complete").write_text("")
+    require_complete(checkpoint, 1)
+    assert last_complete_checkpoint(tmp_path) == checkpoint
 
 
 def test_incomplete_checkpoints_are_skipped_and_removed_and_other_folders_stay(run_folder):

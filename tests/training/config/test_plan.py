@@ -60,16 +60,8 @@ def test_the_labs_settings_do_not_apply_to_another_model():
 
 
 def test_the_command_line_overrides_the_recipe():
-    words = [
-        "--learning_rate=3e-4",
-        "--num-generations",
-        "4",
-        "--use_peft",
-        "--lora_target_modules",
-        "q_proj",
-        "v_proj",
-    ]
-    plan = make_plan(None, parse_overrides(words))
+    words = "--learning_rate=3e-4 --num-generations 4 --use_peft --lora_target_modules q_proj v_proj"
+    plan = make_plan(None, parse_overrides(words.split()))
     assert (plan.config.learning_rate, plan.config.num_generations, plan.config.max_steps) == (3e-4, 4, 80)
     assert plan.model_config.use_peft
     assert plan.model_config.lora_target_modules == ["q_proj", "v_proj"]

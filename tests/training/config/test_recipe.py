@@ -94,16 +94,8 @@ def test_epochs_override_the_steps_of_a_lower_layer(tmp_path):
 
 
 def test_the_command_line_has_flags_values_and_lists():
-    words = [
-        "--learning_rate=3e-4",
-        "--num-generations",
-        "4",
-        "--use_peft",
-        "--lora_target_modules",
-        "q_proj",
-        "v_proj",
-    ]
-    values = {name: setting.value for name, setting in parse_overrides(words).items()}
+    words = "--learning_rate=3e-4 --num-generations 4 --use_peft --lora_target_modules q_proj v_proj"
+    values = {name: setting.value for name, setting in parse_overrides(words.split()).items()}
     assert values == {
         "learning_rate": "3e-4",
         "num_generations": "4",
