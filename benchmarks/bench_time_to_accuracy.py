@@ -1,0 +1,210 @@
+"""Seconds of training until a model solves 40, 55 and 60 % of held-out problems: stock TRL next to this package.
+
+    python benchmarks/bench_time_to_accuracy.py --model MODEL_DIR --data DATA_DIR --out OUT --seeds 1 2 3
+    python benchmarks/bench_time_to_accuracy.py --summary OUT --append benchmarks/results.csv
+
+Every run trains on GSM8K from the same weights with the same reward. Every few steps the clock stops, and the current
+policy answers 300 test problems 8 times each. A crossing is interpolated between two such points. A run ends when it
+has crossed the last level. OUT gets a JSON file per run, written after every point; finished runs are skipped.
+The runs share one process, one card and one vLLM engine, one after the other; seeds are the outer loop.
+"""
+
+import argparse
+import gc
+import itertools
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench_whole_step import ENVIRONMENT, Job, Setting, make_trainer, share_engine
+
+LEVELS = (0.40, 0.55, 0.60)
+NUM_PROBLEMS, NUM_SAMPLES = 300, 8
+TEMPERATURE = 0.9
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="folder of a model")
+    parser.add_argument("--data", help="folder with gsm8k_train.jsonl and gsm8k_test.jsonl")
+    parser.add_argument("--out", type=Path, help="folder for the files of the runs")
+    parser.add_argument("--providers", nargs="+", default=["TRL", "GRPO", "GTPO"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--first", type=int, default=6, help="step of the first measurement")
+    parser.add_argument("--every", type=int, default=3, help="steps between measurements")
+    parser.add_argument("--steps", type=int, default=45, help="most steps of a run")
+    parser.add_argument("--micro-batch", type=int, default=32)
+    parser.add_argument("--gpu-memory", type=float, default=0.17, help="share of the card that vLLM takes")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no run after this time")
+    parser.add_argument("--summary", type=Path, help="only read the runs of this folder and print crossings")
+    parser.add_argument("--append", type=Path, help="with --summary: results.csv to add the rows to")
+    options = parser.parse_args()
+    options.size, options.limits = "full", [300]
+    return options
+
+
+def crossing(points: list[dict[str, float]], level: float) -> float | None:
+    """Seconds of training at which the accuracy first reaches `level`; None if it never does.
+
+    >>> crossing([{"seconds": 0, "pass_at_1": 0.1}, {"seconds": 10, "pass_at_1": 0.5}], 0.4)
+    7.5
+    """
+    for before, after in itertools.pairwise(points):
+        if before["pass_at_1"] < level <= after["pass_at_1"]:
+            share = (level - before["pass_at_1"]) / (after["pass_at_1"] - before["pass_at_1"])
+            return before["seconds"] + share * (after["seconds"] - before["seconds"])
+    return None
+
+
+class HeldOut:
+    """300 test problems, answered by the policy that the trainer's vLLM engine holds."""
+
+    def __init__(self, data: str) -> None:
+        from gtpo.problems import load_problems, to_dataset
+
+        self.rows = list(to_dataset(load_problems("gsm8k", split="test", data_dir=data, limit=NUM_PROBLEMS)))
+
+    def measure(self, trainer: Any) -> dict[str, float]:
+        from vllm import SamplingParams
+
+        from gtpo.rewards import correctness_reward, format_reward
+
+        generation = trainer.vllm_generation
+        generation.sync_weights()
+        tokenizer = trainer.processing_class
+        prompts = [
+            tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+            for row in self.rows
+        ]
+        inputs = [{"prompt_token_ids": prompt} for prompt in prompts for _ in range(NUM_SAMPLES)]
+        settings = SamplingParams(temperature=TEMPERATURE, max_tokens=300)
+        outputs = generation.llm.generate(inputs, settings, use_tqdm=False)
+        texts = [output.outputs[0].text for output in outputs]
+        golds = [row["answer"] for row in self.rows for _ in range(NUM_SAMPLES)]
+        questions = [row["prompt"] for row in self.rows for _ in range(NUM_SAMPLES)]
+        scores = correctness_reward(texts, golds, prompts=questions, require_format=False)
+        is_formatted = [score == 10 for score in format_reward(texts)]
+        right = sum(score == 10 for score in scores)
+        return {"pass_at_1": right / len(texts), "format": sum(is_formatted) / len(texts)}
+
+
+class Run:
+    """One training run, measured every few steps outside its clock. Its file is written after every measurement."""
+
+    def __init__(self, options: argparse.Namespace, provider: str, seed: int, held_out: HeldOut) -> None:
+        self.options, self.provider, self.seed, self.held_out = options, provider, seed, held_out
+        self.setting = Setting(options.micro_batch, is_checkpointed=False, limit=300)
+        self.path: Path = options.out / f"{provider.lower()}-{seed}.json"
+        self.points: list[dict[str, float]] = []
+        self.seconds = 0.0
+
+    @property
+    def is_finished(self) -> bool:
+        return self.path.exists() and json.loads(self.path.read_text())["is_finished"]
+
+    def train(self) -> None:
+        import torch
+
+        with tempfile.TemporaryDirectory() as folder:
+            job = Job(self.provider, self.setting, self.options.steps, self.seed)
+            self.trainer: Any = make_trainer(self.options, job, folder)
+            self.trainer.add_callback(self._clock())
+            self.trainer.train()
+            self.trainer.accelerator.free_memory()
+            self.trainer.model = self.trainer.model_wrapped = self.trainer.optimizer = None
+            self.trainer.vllm_generation = None
+            self.trainer = None
+        self._write(is_finished=True)
+        gc.collect()
+        torch.cuda.empty_cache()
+
+    def _clock(self) -> Any:
+        from transformers import TrainerCallback
+
+        run = self
+
+        class Clock(TrainerCallback):
+            def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+                run.measure(0)
+
+            def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+                since_first = state.global_step - run.options.first
+                if since_first >= 0 and since_first % run.options.every == 0:
+                    run.stop_clock()
+                    run.measure(state.global_step)
+                    control.should_training_stop = run.points[-1]["pass_at_1"] >= LEVELS[-1]
+
+        return Clock()
+
+    def stop_clock(self) -> None:
+        from results import synchronize
+
+        synchronize()
+        self.seconds += time.perf_counter() - self.start
+
+    def measure(self, step: int) -> None:
+        from results import synchronize
+
+        self.points.append({"step": step, "seconds": self.seconds, **self.held_out.measure(self.trainer)})
+        self._write(is_finished=False)
+        sys.stderr.write(f"{self.provider} seed {self.seed}: {self.points[-1]}\n")
+        synchronize()
+        self.start = time.perf_counter()
+
+    def _write(self, *, is_finished: bool) -> None:
+        from results import commit, hardware, versions
+
+        content = {
+            "provider": self.provider,
+            "seed": self.seed,
+            "setting": self.setting.label,
+            "commit": commit(),
+            "hardware": hardware(),
+            "versions": versions(),
+            "is_finished": is_finished,
+            "points": self.points,
+        }
+        self.path.write_text(json.dumps(content) + "\n")
+
+
+def summarise(folder: Path, append: Path | None) -> None:
+    from results import report, result
+
+    runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    rows: list[Any] = []
+    for provider in dict.fromkeys(run["provider"] for run in runs):
+        of_provider = [run for run in runs if run["provider"] == provider and run["is_finished"]]
+        for level in LEVELS:
+            crossings = [crossing(run["points"], level) for run in of_provider]
+            reached = [seconds for seconds in crossings if seconds is not None]
+            size = f"{level:.0%}, {len(reached)} of {len(crossings)} runs reach it"
+            if reached:
+                rows.append(result("time to accuracy", provider, size, "training", reached, "s"))
+    report(rows, append)
+
+
+def main() -> None:
+    options = parse_arguments()
+    if options.summary:
+        summarise(options.summary, options.append)
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, value in ENVIRONMENT.items():  # before torch and vLLM are loaded
+        os.environ.setdefault(name, value)
+    share_engine()
+    start, held_out = time.monotonic(), HeldOut(options.data)
+    for seed, provider in itertools.product(options.seeds, options.providers):
+        run = Run(options, provider, seed, held_out)
+        if not run.is_finished and time.monotonic() - start < options.seconds:
+            run.train()
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # vLLM's engine may not let an ordinary exit through
