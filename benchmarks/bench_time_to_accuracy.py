@@ -50,8 +50,8 @@ def parse_arguments() -> argparse.Namespace:
 def crossing(points: list[dict[str, float]], level: float) -> float | None:
     """Seconds of training at which the accuracy first reaches `level`; None if it never does.
 
-    >>> crossing([{"seconds": 0, "pass_at_1": 0.1}, {"seconds": 10, "pass_at_1": 0.5}], 0.4)
-    7.5
+    >>> crossing([{"seconds": 0, "pass_at_1": 0.25}, {"seconds": 10, "pass_at_1": 0.5}], 0.375)
+    5.0
     """
     for before, after in itertools.pairwise(points):
         if before["pass_at_1"] < level <= after["pass_at_1"]:
