@@ -7,7 +7,7 @@ VENV_LOWEST ?= .venv-lowest
 PIP_INSTALL = python -m pip install --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: train test test-all test-gpu test-verl test-verl-full test-lowest clean
+.PHONY: train test test-all test-gpu test-verl test-verl-full test-lowest test-matrix clean
 
 train: $(VENV)/.installed  ## the lab: a tiny model learns sums
 	$(VENV)/bin/gtpo train
@@ -35,6 +35,9 @@ LOWEST_TESTS = tests/core tests/trl tests/contracts/test_trl.py tests/evaluation
 
 test-lowest: $(VENV_LOWEST)/.installed  ## by hand: the tests with the lowest versions that pyproject.toml states
 	$(VENV_LOWEST)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile $(LOWEST_TESTS)
+
+test-matrix: $(VENV)/.installed  ## by hand: the contract tests on every minor version of TRL that is supported
+	$(VENV)/bin/python scripts/test_matrix.py
 
 clean:
 	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist src/*.egg-info

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gtpo.core.entropy import completion_entropy, entropy_filter
     from gtpo.core.shaping import ShapedAdvantages, shape_advantages
     from gtpo.trl.config import GTPOConfig
+    from gtpo.trl.fast import FastGRPOTrainer
     from gtpo.trl.trainer import GTPOTrainer
 
 __version__ = "0.1.0"
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ConfigError",
     "DataError",
+    "FastGRPOTrainer",
     "GTPOConfig",
     "GTPOError",
     "GTPOTrainer",
@@ -42,6 +44,7 @@ _HOMES = {
     "ShapedAdvantages": "gtpo.core.shaping",
     "shape_advantages": "gtpo.core.shaping",
     "GTPOConfig": "gtpo.trl.config",
+    "FastGRPOTrainer": "gtpo.trl.fast",
     "GTPOTrainer": "gtpo.trl.trainer",
 }
 

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from gtpo import GTPOConfig, GTPOTrainer
+from gtpo import FastGRPOTrainer, GTPOConfig, GTPOTrainer
 from tests.trl.checked import prompts
+from trl import GRPOConfig, GRPOTrainer
 
 
 def stored(prompt: str, copy: int) -> list[int]:
@@ -42,8 +43,8 @@ def mostly_tied(completion_ids: list[list[int]], **_: Any) -> list[float]:
     return [float(sum(ids) % 8 == 0) for ids in completion_ids]
 
 
-class Watched(GTPOTrainer):
-    """`gradients` of the optimizer steps, (rows, columns) of the forwards of the `update` and of `scoring`."""
+class Watching:
+    """Mixin for trainers: `gradients` of the optimizer steps, (rows, columns) of the forwards of the `update` and of `scoring`."""
 
     is_corrected = False
 
@@ -75,8 +76,20 @@ class Watched(GTPOTrainer):
         return torch.cat([p.detach().flatten().clone() for p in self.model.parameters() if p.requires_grad])
 
 
+class Watched(Watching, GTPOTrainer):
+    pass
+
+
 class Corrected(Watched):
     is_corrected = True
+
+
+class Stock(Watching, GRPOTrainer):
+    pass
+
+
+class Fast(Watching, FastGRPOTrainer):
+    pass
 
 
 class _Gradients(TrainerCallback):
@@ -94,6 +107,8 @@ def run(model: Any, folder: Any, **options: Any) -> Any:
     }
     of_trainer.setdefault("rollout_func", rollout)
     trainer_class, score = options.pop("trainer", Watched), options.pop("reward", reward)
+    of_gtpo = {"initial_entropy": 0.0, "entropy_threshold": 3.0, "record_groups": 0}
+    is_gtpo = issubclass(trainer_class, GTPOTrainer)
     settings = {
         "output_dir": str(folder),
         "num_generations": 4,
@@ -108,13 +123,12 @@ def run(model: Any, folder: Any, **options: Any) -> Any:
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,
-        "initial_entropy": 0.0,
-        "entropy_threshold": 3.0,
         "max_completion_length": 20,
-        "record_groups": 0,
+        **(of_gtpo if is_gtpo else {"bf16": False, "use_cpu": True}),
         **options,
     }
-    trainer = trainer_class(model, score, GTPOConfig(**settings), prompts(24), **of_trainer)
+    config = (GTPOConfig if is_gtpo else GRPOConfig)(**settings)
+    trainer = trainer_class(model, score, config, prompts(24), **of_trainer)
     trainer.train()
     return trainer
 

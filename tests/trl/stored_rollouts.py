@@ -15,7 +15,8 @@ from datasets import Dataset
 from peft import LoraConfig
 from transformers import TrainerCallback
 
-from gtpo import GTPOConfig, GTPOTrainer
+from gtpo import FastGRPOTrainer, GTPOConfig, GTPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 ROWS = 12  # completions in a generation batch, over all processes
 LORA = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
@@ -46,6 +47,13 @@ CASES = {
     "trimmed": EVEN_STEPS,
     "untrimmed": {**EVEN_STEPS, "trim_batches": False},
 }
+OF_GTPO = {"initial_entropy_prompts", "entropy_threshold", "initial_entropy"}
+PLAIN = {**{name: value for name, value in EVEN_STEPS.items() if name not in OF_GTPO}, "bf16": False}
+GRPO_CASES = {
+    f"{loss_type}, {name}": {**PLAIN, "trainer": trainer, "loss_type": loss_type}
+    for loss_type in ("bnpo", "cispo")  # GTPO's cases have the divisor of the others
+    for name, trainer in {"fast": FastGRPOTrainer, "stock": GRPOTrainer}.items()
+}
 
 
 def stored(prompt: str, copy: int) -> list[int]:
@@ -62,6 +70,8 @@ def run_case(model: str, out: Path, options: dict) -> dict:
     options = dict(options)
     group_size, has_tools = options["num_generations"], options.pop("tools", False)
     peft_config = options.pop("peft_config", None)
+    trainer_class = options.pop("trainer", GTPOTrainer)
+    is_gtpo = trainer_class is GTPOTrainer
     shaped_rows, sizes, gradients = [], [], []
 
     class Gradients(TrainerCallback):
@@ -77,11 +87,11 @@ def run_case(model: str, out: Path, options: dict) -> dict:
             output["env_mask"] = [[int(i != 1) for i in range(len(ids))] for ids in completions]
         return output
 
-    class Watched(GTPOTrainer):
+    class Watched(trainer_class):
         def _generate_and_score_completions(self, inputs):
             batch = super()._generate_and_score_completions(inputs)
             shaped_rows.extend(
-                row[mask.bool()].tolist()
+                row[mask.bool()].tolist() if row.dim() else [row.item()]
                 for row, mask in zip(batch["advantages"], batch["completion_mask"], strict=True)
             )
             return batch
@@ -93,7 +103,8 @@ def run_case(model: str, out: Path, options: dict) -> dict:
     world = int(torch.distributed.get_world_size()) if torch.distributed.is_initialized() else 1
     accumulation = options.get("gradient_accumulation_steps", 1)
     per_device = ROWS // world // accumulation
-    config = GTPOConfig(
+    defaults = {"learning_rate": 1e-2, "entropy_threshold": 2.05, "initial_entropy_prompts": 2}
+    config = (GTPOConfig if is_gtpo else GRPOConfig)(
         output_dir=str(out),
         per_device_train_batch_size=per_device,
         max_steps=3,
@@ -101,9 +112,8 @@ def run_case(model: str, out: Path, options: dict) -> dict:
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
-        initial_entropy_prompts=2,
         use_cpu=True,
-        **{"learning_rate": 1e-2, "entropy_threshold": 2.05, **options},
+        **{**(defaults if is_gtpo else {}), **options},
     )
     dataset = Dataset.from_dict({"prompt": [f"say w{i} :" for i in range(24)]})
     callbacks = [Gradients()] if "optim" in options else None
@@ -140,7 +150,7 @@ def main() -> None:
     model, out = sys.argv[1], Path(sys.argv[2])
     if int(os.environ["WORLD_SIZE"]) > 1:
         torch.distributed.init_process_group("gloo")
-    results = {name: run_case(model, out, options) for name, options in CASES.items()}
+    results = {name: run_case(model, out, options) for name, options in {**CASES, **GRPO_CASES}.items()}
     if int(os.environ["RANK"]) == 0:
         (out / "results.json").write_text(json.dumps(results))
     if torch.distributed.is_initialized():

@@ -72,6 +72,33 @@ def test_an_unknown_choice_of_grpo_is_refused(name):
         check_training_options(config)
 
 
+@pytest.mark.usefixtures("without_some_options")
+def test_options_that_a_version_of_trl_lacks_are_not_checked():
+    GTPOConfig("unused")
+    check_training_options(GRPOConfig("unused", **FULL_PRECISION))
+
+
+@pytest.fixture
+def without_some_options(monkeypatch):
+    """GRPOConfig without the options that GTPOConfig refuses or checks, and that it does not set itself."""
+    gone = ("multi_objective_aggregation", "off_policy_mask_threshold", "entropy_coef", "use_adaptive_entropy")
+    gone += ("vllm_mode", "vllm_importance_sampling_mode", "importance_sampling_level", "num_iterations")
+    after = GRPOConfig.__post_init__
+
+    def missing(config, name):
+        if name in gone:
+            raise AttributeError(name)
+        return object.__getattribute__(config, name)
+
+    def after_without_them(config):
+        monkeypatch.setattr(GRPOConfig, "__getattribute__", object.__getattribute__)
+        after(config)
+        monkeypatch.setattr(GRPOConfig, "__getattribute__", missing)
+
+    monkeypatch.setattr(GRPOConfig, "__post_init__", after_without_them)
+    monkeypatch.setattr(GRPOConfig, "__getattribute__", missing)
+
+
 def test_the_loss_types_of_sft_are_not_compared_with_those_of_grpo():
     check_training_options(SFTConfig("unused", loss_type="dft", **FULL_PRECISION))
 

@@ -1,22 +1,28 @@
 """Repacking the rows of micro-batches, on random blocks and without a model."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gtpo.trl.padding import Padding
-from gtpo.trl.trimming import TrimmedBatches
+from gtpo.trl.trimming import TrimmedBatches, balanced_sizes
 
 
 class Stub(TrimmedBatches):
     """Only what repacking needs. `elsewhere` is the number of rows with weight on another process."""
 
-    aux_loss_enabled, top_entropy_quantile, beta, model = False, 1.0, 0.0, None
+    beta, model = 0.0, None
 
     def __init__(self, loss_type: str, elsewhere: int) -> None:
         self.loss_type = loss_type
-        self.accelerator = type("A", (), {"gather": lambda _, own: torch.stack([own, torch.tensor(elsewhere)])})()
+
+        def gather(_, own):
+            return torch.cat([own, (torch.arange(own.shape[1]) < elsewhere).long().unsqueeze(0)])
+
+        self.accelerator = type("A", (), {"gather": gather})()
 
     def _padding(self, model):
         return Padding(completions=True, prompts=True)
@@ -24,6 +30,7 @@ class Stub(TrimmedBatches):
 
 @st.composite
 def blocks(draw):
+    is_per_token = draw(st.booleans())
     count, size, width = draw(st.integers(1, 4)), draw(st.integers(1, 5)), draw(st.integers(1, 6))
     batches = []
     for number in range(count):
@@ -37,7 +44,7 @@ def blocks(draw):
                 "prompt_mask": torch.ones(size, 1, dtype=torch.int64),
                 "completion_ids": ids,
                 "completion_mask": mask,
-                "advantages": weights[:, None] * mask,
+                "advantages": weights[:, None] * mask if is_per_token else weights,
                 "num_items_in_batch": mask.sum(),
             }
         )
@@ -52,9 +59,10 @@ def factors_of(batches, loss_type):
         for row, (ids, advantages) in enumerate(zip(batch["completion_ids"], batch["advantages"], strict=True)):
             own = mask[row].sum().clamp(min=1) * len(mask) if loss_type == "grpo" else None
             divisor = {"bnpo": mask.sum().clamp(min=1), "dr_grpo": len(mask), "dapo": 1, "grpo": own}[loss_type]
-            if advantages.any():
+            of_tokens = (advantages * mask[row])[mask[row].bool()]
+            if of_tokens.any():
                 assert int(ids[0]) not in factors
-                factors[int(ids[0])] = (advantages / divisor)[mask[row].bool()].tolist()
+                factors[int(ids[0])] = (of_tokens / divisor).tolist()
     return factors
 
 
@@ -67,8 +75,25 @@ def test_every_row_keeps_its_factors_and_processes_agree_on_sizes(block, loss_ty
     sizes = [len(batch["advantages"]) for batch in after]
     assert len(after) == len(block)
     assert sum(sizes) == max(len(before), elsewhere, len(block))
-    assert max(sizes) - min(sizes) <= 1
     assert min(sizes) >= 1
     widths = [batch["completion_mask"].shape[1] for batch in after]
     assert widths == sorted(widths, reverse=True)
     assert widths == [max(1, int(batch["completion_mask"].sum(1).max())) for batch in after]
+
+
+@given(
+    columns=st.lists(st.integers(0, 9), min_size=1, max_size=8).map(lambda x: sorted(x, reverse=True)),
+    num_parts=st.integers(1, 8),
+)
+def test_the_largest_part_is_as_small_as_it_can_be(columns, num_parts):
+    num_parts = min(num_parts, len(columns))
+
+    def largest(sizes):
+        ends = [0, *itertools.accumulate(sizes)]
+        return max(columns[first] * (stop - first) for first, stop in itertools.pairwise(ends))
+
+    every = itertools.product(range(1, len(columns) + 1), repeat=num_parts)
+    possible = [sizes for sizes in every if sum(sizes) == len(columns)]
+    sizes = balanced_sizes(columns, num_parts)
+    assert tuple(sizes) in possible
+    assert largest(sizes) == min(map(largest, possible))

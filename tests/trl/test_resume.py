@@ -9,9 +9,8 @@ from datasets import Dataset
 from peft import LoraConfig
 from safetensors.torch import load_file
 
-from gtpo import ConfigError, DataError, GTPOTrainer
+from gtpo import ConfigError, DataError, FastGRPOTrainer, GTPOTrainer
 from gtpo.trl.resume import (
-    ResumableGRPOTrainer,
     last_complete_checkpoint,
     remove_incomplete_checkpoints,
     require_complete,
@@ -97,7 +96,7 @@ def test_plain_grpo_resumes_exactly_too(tiny_model, tmp_path):
         options = settings(tmp_path / folder, save_strategy="steps", save_steps=3, max_steps=5, num_iterations=2)
         for name in ("entropy_threshold", "initial_entropy"):
             options.pop(name)
-        trainer = ResumableGRPOTrainer(tiny_model, parity_reward, GRPOConfig(bf16=False, **options), prompts())
+        trainer = FastGRPOTrainer(tiny_model, parity_reward, GRPOConfig(bf16=False, **options), prompts())
         trainer.train(resume_from_checkpoint=resume_from_checkpoint)
         return trainer
 

@@ -110,7 +110,7 @@ def test_only_real_tokens_of_rows_with_weight_are_computed(model, tmp_path):
     assert sum(rows for rows, _ in trimmed.update) == len(weighty)
     assert tokens(trimmed.update) < 1.25 * sum(weighty) < 0.6 * tokens(plain.update)
     widths = [batch["completion_ids"].shape[1] for batch in trimmed.batches]
-    assert widths == sorted(widths, reverse=True)  # the largest first: out-of-memory shows at once
+    assert widths == sorted(widths, reverse=True)
 
 
 def test_token_entropy_is_logged_over_all_completions_including_those_left_out(model, tmp_path):
@@ -264,8 +264,8 @@ def test_an_unknown_keyword_is_warned_about_once_and_passed_to_the_parent(model,
             )
     assert received == ["x", "x"]
     assert trainer.scoring == [(2, 8)] * 4
-    warnings = [record.message for record in caplog.records if "not trimmed" in record.message]
-    assert warnings == ["Scoring passes are not trimmed: TRL passes new_option, which gtpo does not know."]
+    warnings = [record.message for record in caplog.records if "keep their padding" in record.message]
+    assert warnings == ["Scoring passes keep their padding: gtpo does not know the argument new_option of TRL."]
 
 
 def test_the_stored_rollouts_are_uneven(model, tmp_path):

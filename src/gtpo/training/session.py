@@ -19,17 +19,16 @@ from gtpo.files import is_number
 from gtpo.training.data import free_memory, measure_held_out
 from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
-from gtpo.trl import GTPOTrainer
+from gtpo.trl import FastGRPOTrainer, GTPOTrainer
 from gtpo.trl.recording import MetricsRecorder
 from gtpo.trl.resume import (
-    ResumableGRPOTrainer,
     ResumableSFTTrainer,
     last_complete_checkpoint,
     remove_incomplete_checkpoints,
 )
 from gtpo.trl.watch import watch_health
 
-TRAINERS: dict[str, Any] = {"gtpo": GTPOTrainer, "grpo": ResumableGRPOTrainer, "sft": ResumableSFTTrainer}
+TRAINERS: dict[str, Any] = {"gtpo": GTPOTrainer, "grpo": FastGRPOTrainer, "sft": ResumableSFTTrainer}
 
 
 class StopAtStep(TrainerCallback):

@@ -59,5 +59,5 @@ def check_training_options(config: TrainingArguments) -> None:
     require(all(map(math.isfinite, weights)), "reward_weights", weights, "finite numbers")
     if hasattr(config, "num_generations"):
         for name, choices in CHOICES.items():
-            value = getattr(config, name)
+            value = getattr(config, name, choices[0])
             require(value in choices, name, value, f"one of {', '.join(map(repr, choices))}")

@@ -98,20 +98,20 @@ class GTPOConfig(GRPOConfig):
             "use scale_rewards='none'",
         )
         self._refuse(
-            self.multi_objective_aggregation != "sum_then_normalize",
+            getattr(self, "multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize",
             "multi_objective_aggregation",
             "the sign of its advantage is relative to the batch, but conflicts are searched within a group",
             "use 'sum_then_normalize' with reward_weights",
         )
         self._refuse(
-            self.off_policy_mask_threshold is not None,
+            getattr(self, "off_policy_mask_threshold", None) is not None,
             "off_policy_mask_threshold",
             "it drops completions by the sign of their advantage, and would drop single tokens here",
             "leave it unset; clipping (epsilon, delta) and the correction for vLLM still apply",
         )
         for name in ("entropy_coef", "use_adaptive_entropy"):
             self._refuse(
-                bool(getattr(self, name)),
+                bool(getattr(self, name, False)),
                 name,
                 "a bonus that raises entropy works against GTPO's filter and penalty, which bound it from above",
                 "leave it off, or lower entropy_penalty",

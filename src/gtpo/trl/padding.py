@@ -9,6 +9,7 @@ padding before a prompt shifts every position, so it can go only where the model
 import dataclasses
 from typing import Any
 
+import torch
 from torch import Tensor
 
 PROMPT_KEYS = frozenset({"prompt_ids", "prompt_mask"})
@@ -62,19 +63,25 @@ class Padding:
         completion = self._used(completion_mask) if self.completions else completion_mask.shape[1]
         return prompt, completion
 
+    def columns(self, prompt_mask: Tensor, completion_mask: Tensor) -> Tensor:
+        """(B,): how many columns each row needs, if prompts are as wide as the longest."""
+        prompt, completion = self.widths(prompt_mask, completion_mask)
+        used = lengths(completion_mask).clamp(min=1)
+        return prompt + (used if self.completions else torch.full_like(used, completion))
+
     def _used(self, mask: Tensor) -> int:
         used = max(1, int(lengths(mask).max()))
         return min(mask.shape[1], -(-used // self.multiple) * self.multiple)
 
     def cut(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """The same rows without removable padding. A ratio per completion, (B, 1), keeps its shape."""
+        """The same rows without removable padding. One value per completion, (B,) or (B, 1), keeps its shape."""
         prompt, completion = self.widths(batch["prompt_mask"], batch["completion_mask"])
         full = batch["completion_mask"].shape[1]
 
         def narrowed(key: str, value: Any) -> Any:
             if key in PROMPT_KEYS:
                 return value[:, -prompt:].contiguous()
-            if key in COMPLETION_KEYS and value.shape[1] == full:
+            if key in COMPLETION_KEYS and value.shape[1:] == (full,):
                 return value[:, :completion].contiguous()
             return value
 

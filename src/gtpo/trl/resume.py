@@ -204,9 +204,5 @@ class ExactResume(CompleteCheckpoints):
         return sampler
 
 
-class ResumableGRPOTrainer(ExactResume, GRPOTrainer):
-    """TRL's GRPOTrainer with complete checkpoints and exact resume."""
-
-
 class ResumableSFTTrainer(CompleteCheckpoints, SFTTrainer):
     """TRL's SFTTrainer with complete checkpoints."""

@@ -1,4 +1,4 @@
-"""GTPOTrainer: TRL's GRPOTrainer with one advantage per token.
+"""GTPOTrainer: FastGRPOTrainer with one advantage per token.
 
 TRL generates, scores, shuffles, splits and computes the loss. After scoring, the completions of a prompt are together
 for the only time: there this class replaces TRL's (B,) advantages with GTPO's (B, T) advantages. The loss is TRL's.
@@ -13,7 +13,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from trl.models.utils import disable_gradient_checkpointing
-from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo.core.entropy import completion_entropy
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
@@ -23,11 +22,10 @@ from gtpo.errors import ConfigError, DataError
 from gtpo.files import JsonLines
 from gtpo.records import GROUPS_FILE, GroupRecord
 from gtpo.trl.config import GTPOConfig
+from gtpo.trl.fast import FastGRPOTrainer
 from gtpo.trl.gathering import Rows, complete_groups
 from gtpo.trl.recording import MetricsRecorder, recorded
-from gtpo.trl.resume import ExactResume
 from gtpo.trl.state import InitialEntropyState
-from gtpo.trl.trimming import TrimmedBatches
 
 
 @dataclasses.dataclass
@@ -38,7 +36,7 @@ class Captured:
     token_entropy: Tensor | None = None  # of the first scoring pass over the module of the policy
 
 
-class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
+class GTPOTrainer(FastGRPOTrainer):
     """Trainer for GTPO, Group-relative Trajectory-based Policy Optimization (arXiv:2508.03772).
 
     Takes the arguments of GRPOTrainer in the same order, with a GTPOConfig as `args`:
@@ -91,6 +89,11 @@ class GTPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
             raise ConfigError(
                 "GTPOTrainer does not support vision-language models: its entropy pass is not tested with images. "
                 "Pass a tokenizer as processing_class to train the text part, or use TRL's GRPOTrainer."
+            )
+        if hasattr(self, "liger_loss"):
+            raise ConfigError(
+                "GTPOTrainer does not support use_liger_kernel=True with this version of TRL: Liger's loss takes one "
+                "advantage per completion. Set use_liger_kernel=False, or install trl>=1.14."
             )
         self.initial_entropy = InitialEntropy(args.initial_entropy_prompts, given=args.initial_entropy)
         self.add_callback(MetricsRecorder())

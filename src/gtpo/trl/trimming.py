@@ -1,14 +1,16 @@
 """Padding-free updates.
 
 TRL pads every micro-batch to the longest completion of the entire generation batch. Here the rows of one optimizer
-step are sorted by length, longest first, and redistributed over the same number of micro-batches. Each micro-batch is
-cut to its own longest prompt and completion, and completions whose advantages are all zero are left out. The gradient
-of the step does not change: a row never leaves its optimizer step, and where the divisor of the loss changes, the
-row's advantages are rescaled. All processes agree on the number of remaining rows, so they stay in step.
+step are sorted by length, longest first, and redistributed over the same number of micro-batches, so that all have
+about the same number of tokens. Each micro-batch is cut to its own longest prompt and completion, and completions
+whose advantages are all zero are left out. The gradient of the step does not change: a row never leaves its optimizer
+step, and where the divisor of the loss changes, the row's advantages are rescaled. All processes agree on the number
+of rows of each micro-batch, so they stay in step.
 """
 
 import logging
 import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,63 +23,114 @@ from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding,
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 logger = logging.getLogger(__name__)
 
+LOSS_DIVISORS = {
+    "grpo": "rows",
+    "sapo": "rows",
+    "dr_grpo": "rows",
+    "luspo": "rows",
+    "bnpo": "tokens",
+    "dapo": "step",
+    "cispo": "step",
+    "vespo": "step",
+}
+"""What a loss divides its sum over the rows of a micro-batch by: its rows, its tokens, or a number of the step."""
+
 
 class TrimmedBatches(_Parent):
-    """Mixin for GRPO trainers with one advantage per token; `args.trim_batches=False` turns it off."""
+    """Mixin for GRPO trainers with one advantage per completion or per token. `args.trim_batches=False` disables it.
+
+    Where an option does not allow it, a warning gives the reason, and micro-batches keep TRL's rows or stay unchanged.
+    """
 
     accelerator: Any
     _buffered_inputs: Any
     _step: int
-    _has_warned = False
+    _warned: frozenset[str] = frozenset()
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         args: Any = self.args
         before = self._buffered_inputs
         inputs = super()._prepare_inputs(generation_batch)
-        if self._buffered_inputs is before or not args.trim_batches:
+        if self._buffered_inputs is before or not self._is_trimming():
             return inputs
         batches: list[dict[str, Any]] = self._buffered_inputs
         # Blocks of this size never cross the end of an optimizer step or of a generation batch.
         size = math.gcd(args.gradient_accumulation_steps, args.steps_per_generation)
         blocks = [batches[first : first + size] for first in range(0, len(batches), size)]
-        self._buffered_inputs = [batch for block in blocks for batch in self._repacked(block)]
+        self._buffered_inputs = [batch for block in blocks for batch in self._trimmed(block)]
         return self._buffered_inputs[self._step % args.steps_per_generation]
+
+    def _trimmed(self, block: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Micro-batches of one optimizer step with as little padding as the options allow."""
+        if reason := self._why_unchanged(block[0]):
+            self._warn_once(f"Batches keep their padding: {reason}.")
+            return block
+        if reason := self._why_same_rows():
+            self._warn_once(f"Padding is removed, but micro-batches keep their rows: {reason}.")
+            padding = self._padding(self.model)
+            return [padding.cut(batch) for batch in block]
+        return self._repacked(block)
+
+    def _why_unchanged(self, batch: dict[str, Any]) -> str | None:
+        """Why nothing is known about the loss of these batches; the same on every process."""
+        if self._is_vlm:
+            return "the model takes images"
+        if unknown := batch.keys() - PROMPT_KEYS - COMPLETION_KEYS - SHARED_KEYS:
+            return f"gtpo does not know their key {min(unknown)!r}"
+        if self.loss_type not in LOSS_DIVISORS:
+            return f"gtpo does not know loss_type={self.loss_type!r}"
+        if hasattr(self, "liger_loss"):  # before TRL 1.14
+            return "with use_liger_kernel=True this version of TRL computes another loss"
+        return None
+
+    def _why_same_rows(self) -> str | None:
+        """Why the loss is not a sum over rows, each weighted by its advantages."""
+        if self.aux_loss_enabled:
+            return "the auxiliary loss of the router depends on all rows of a micro-batch"
+        if self.top_entropy_quantile < 1.0:
+            return "top_entropy_quantile is a quantile over the tokens of a micro-batch"
+        if self._entropy_bonus_enabled:
+            return "the entropy bonus is a mean over the tokens of a micro-batch"
+        if self.beta != 0.0 and LOSS_DIVISORS[self.loss_type] == "tokens":
+            return f"with beta > 0, loss_type={self.loss_type!r} divides the KL term by the tokens of a micro-batch"
+        return None
 
     def _repacked(self, block: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Redistribute the rows of micro-batches of one optimizer step over as many new ones."""
-        if not block[0].keys() <= PROMPT_KEYS | COMPLETION_KEYS | SHARED_KEYS:
-            return block
         padding = self._padding(self.model)
-        # Some losses are not a sum over rows: the router's auxiliary loss, a quantile over the tokens of a
-        # micro-batch, and a KL term divided by the tokens of a micro-batch, which advantages do not rescale.
-        is_sum = not self.aux_loss_enabled and self.top_entropy_quantile == 1.0
-        if not is_sum or (self.beta != 0.0 and self.loss_type == "bnpo"):
-            return [padding.cut(batch) for batch in block]
         rows = {
             key: value if key in SHARED_KEYS else torch.cat([batch[key] for batch in block])
             for key, value in block[0].items()
         }
         divisors = torch.cat([self._divisor(batch).expand(len(batch["advantages"])) for batch in block])
-        has_weight = rows["advantages"].ne(0).any(dim=1) if self.beta == 0.0 else torch.ones_like(divisors).bool()
-        num_rows = max(len(block), int(self.accelerator.gather(has_weight.sum()).max()))
+        advantages = rows["advantages"]
+        per_token = advantages.reshape(len(advantages), -1) * _trained(rows)
+        has_weight = per_token.ne(0).any(dim=1) if self.beta == 0.0 else torch.ones_like(divisors).bool()
+        columns = padding.columns(rows["prompt_mask"], rows["completion_mask"]) * has_weight
+        columns, order = columns.sort(descending=True, stable=True)
+        columns = self.accelerator.gather(columns.unsqueeze(0)).amax(dim=0)  # the largest of all processes
+        num_rows = max(len(block), int(columns.ne(0).sum()))
         # Rows that stay only to reach this number need a single token.
         rows["completion_mask"][:, 1:] *= has_weight.unsqueeze(1)
-        order = (lengths(rows["completion_mask"]) * has_weight).argsort(descending=True, stable=True)[:num_rows]
+        if self.beta != 0.0 and LOSS_DIVISORS[self.loss_type] == "rows":
+            sizes = [len(batch["advantages"]) for batch in block]  # advantages do not rescale the KL term
+        else:
+            sizes = balanced_sizes(columns[:num_rows].tolist(), len(block))
         repacked: list[dict[str, Any]] = []
-        for number in range(len(block)):
-            index = order[number * num_rows // len(block) : (number + 1) * num_rows // len(block)]
+        for index in order[:num_rows].split(sizes):
             batch = {key: value if key in SHARED_KEYS else value[index] for key, value in rows.items()}
-            batch["advantages"] = batch["advantages"] * (self._divisor(batch) / divisors[index]).unsqueeze(1)
+            scale = self._divisor(batch) / divisors[index]
+            batch["advantages"] = batch["advantages"] * scale.reshape(-1, *[1] * (advantages.dim() - 1))
             repacked.append(padding.cut(batch))
         return repacked
 
     def _divisor(self, batch: dict[str, Any]) -> Tensor:
         """The divisor of TRL's sum over the rows of this micro-batch, up to a constant factor."""
-        mask = batch["completion_mask"]
-        if self.loss_type == "bnpo":
-            trained = mask * batch["tool_mask"] if "tool_mask" in batch else mask
+        trained = _trained(batch)
+        kind = LOSS_DIVISORS[self.loss_type]
+        if kind == "tokens":
             return trained.sum().clamp(min=1).float()
-        return mask.new_tensor(1 if self.loss_type == "dapo" else len(mask)).float()
+        return trained.new_tensor(len(trained) if kind == "rows" else 1).float()
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -90,13 +143,11 @@ class TrimmedBatches(_Parent):
         **others: Any,
     ) -> Any:
         """Scoring passes over a generation batch run on rows sorted by length, each chunk cut to its longest row."""
-        args: Any = self.args
-        is_for_the_loss = batch_size is None or torch.is_grad_enabled()
+        is_trimmed = batch_size is not None and not torch.is_grad_enabled() and self._is_trimming()
         unknown = [name for name, value in others.items() if value is not None and value is not False]
-        if unknown and not is_for_the_loss and args.trim_batches and not self._has_warned:
-            self._has_warned = True
-            logger.warning("Scoring passes are not trimmed: TRL passes %s, which gtpo does not know.", unknown[0])
-        if is_for_the_loss or not args.trim_batches or unknown:
+        if is_trimmed and unknown:
+            self._warn_once(f"Scoring passes keep their padding: gtpo does not know the argument {unknown[0]} of TRL.")
+        if not is_trimmed or unknown:
             others |= {"batch_size": batch_size, "compute_entropy": compute_entropy}
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, **others
@@ -118,3 +169,38 @@ class TrimmedBatches(_Parent):
 
     def _padding(self, model: Any) -> Padding:
         return Padding.of(self.accelerator.unwrap_model(model), self.pad_to_multiple_of)
+
+    def _is_trimming(self) -> bool:
+        return getattr(self.args, "trim_batches", True)
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned |= {text}
+            logger.warning(text)
+
+
+def _trained(batch: dict[str, Any]) -> Tensor:
+    """(B, T): 1 for tokens that the loss counts."""
+    mask = batch["completion_mask"]
+    return mask * batch["tool_mask"] if "tool_mask" in batch else mask
+
+
+def balanced_sizes(columns: list[int], num_parts: int) -> list[int]:
+    """How many consecutive rows each part gets, so that the most columns of a part, padded, are as few as possible.
+
+    `columns` has the columns that each row needs, longest first, and every part gets at least one row.
+
+    >>> balanced_sizes([9, 4, 3, 2, 2, 2], 3)
+    [1, 2, 3]
+    """
+
+    def filled(limit: int) -> list[int]:
+        sizes: list[int] = []
+        for num_left in reversed(range(num_parts)):
+            first = sum(sizes)
+            sizes.append(min(max(1, limit // max(1, columns[first])), len(columns) - first - num_left))
+        return sizes
+
+    limits = range(columns[0] * len(columns) + 1)
+    limit = bisect_left(limits, True, key=lambda limit: sum(filled(limit)) == len(columns))
+    return filled(limit)
