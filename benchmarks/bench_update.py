@@ -1,4 +1,4 @@
-"""The update: TRL's GRPO and GTPO on the same stored rollouts, from finished completions to the optimizer step.
+"""The update of TRL's GRPO, FastGRPO and GTPO on the same stored rollouts, from completions to the optimizer step.
 
     python benchmarks/bench_update.py --append benchmarks/results.csv          # one GPU: Qwen2.5-1.5B's shape
     python benchmarks/bench_update.py --size tiny --steps 2                    # a CPU, seconds: the same code
@@ -27,18 +27,16 @@ from stored import Rollouts, make_rollouts, make_tokenizer, pretend_vllm, save_m
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils.logging import disable_progress_bar
 
-from gtpo import GTPOConfig, GTPOTrainer
+from gtpo import FastGRPOTrainer, GTPOConfig, GTPOTrainer
 from trl import GRPOConfig, GRPOTrainer
 
 FILTERED, UNTRIMMED = "GTPO, 30 % filtered", "GTPO, untrimmed"
 GRPO = {"loss_type": "grpo", "scale_rewards": "none"}
-NEUTRAL = {
-    "conflict_positive_weight": 1.0, "conflict_negative_weight": 1.0, "entropy_filter": "off", "entropy_penalty": 0.0,
-}  # fmt: skip
 PROVIDERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "TRL GRPO β=0": (GRPOTrainer, GRPOConfig, {**GRPO, "beta": 0.0}),
     "TRL GRPO β=0.04": (GRPOTrainer, GRPOConfig, {**GRPO, "beta": 0.04}),
-    "GTPO, neutral": (GTPOTrainer, GTPOConfig, NEUTRAL),
+    "FastGRPO β=0": (FastGRPOTrainer, GRPOConfig, {**GRPO, "beta": 0.0}),
+    "FastGRPO β=0.04": (FastGRPOTrainer, GRPOConfig, {**GRPO, "beta": 0.04}),
     "GTPO": (GTPOTrainer, GTPOConfig, {}),
     FILTERED: (GTPOTrainer, GTPOConfig, {"entropy_filter": "all"}),
     UNTRIMMED: (GTPOTrainer, GTPOConfig, {"trim_batches": False}),

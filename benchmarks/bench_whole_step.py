@@ -33,12 +33,6 @@ ENVIRONMENT = {
     "MASTER_PORT": "29511",
 }
 GRPO = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0}
-NEUTRAL = {
-    "conflict_positive_weight": 1.0,
-    "conflict_negative_weight": 1.0,
-    "entropy_filter": "off",
-    "entropy_penalty": 0.0,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,7 +208,7 @@ def share_engine() -> None:
 def make_trainer(options: argparse.Namespace, job: Job, folder: str) -> Any:
     from transformers import PrinterCallback
 
-    from gtpo import GTPOConfig, GTPOTrainer
+    from gtpo import FastGRPOTrainer, GTPOConfig, GTPOTrainer
     from gtpo.lab import lab_model_dir
     from gtpo.problems import load_problems, to_dataset
     from gtpo.rewards import paper_reward
@@ -255,11 +249,11 @@ def make_trainer(options: argparse.Namespace, job: Job, folder: str) -> Any:
     }
     model = str(lab_model_dir()) if is_tiny else options.model
     data = to_dataset(problems)
-    if job.provider == "TRL":
-        trainer: Any = GRPOTrainer(model, paper_reward, GRPOConfig(**common, **GRPO), data)
+    if job.provider == "GTPO":
+        trainer: Any = GTPOTrainer(model, paper_reward, GTPOConfig(**common), data)
     else:
-        knobs = NEUTRAL if job.provider == "GRPO" else {}
-        trainer = GTPOTrainer(model, paper_reward, GTPOConfig(**common, **knobs), data)
+        trainer_class = GRPOTrainer if job.provider == "TRL" else FastGRPOTrainer
+        trainer = trainer_class(model, paper_reward, GRPOConfig(**common, **GRPO), data)
     trainer.remove_callback(PrinterCallback)
     return trainer
 

@@ -1,4 +1,4 @@
-"""What we rely on in TRL. A version that breaks one of these tests breaks GTPO; `make test-matrix` runs them on each."""
+"""What we rely on in TRL. A version that breaks one of these tests breaks GTPO. `make test-matrix` runs them."""
 
 import ast
 import copy

@@ -44,7 +44,7 @@ def mostly_tied(completion_ids: list[list[int]], **_: Any) -> list[float]:
 
 
 class Watching:
-    """Mixin for trainers: `gradients` of the optimizer steps, (rows, columns) of the forwards of the `update` and of `scoring`."""
+    """Mixin: `gradients` of optimizer steps, (rows, columns) of the forwards of the `update` and of `scoring`."""
 
     is_corrected = False
 

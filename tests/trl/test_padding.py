@@ -201,6 +201,14 @@ def test_widths_are_multiples_that_fit_the_longest_row(multiple, prompt, complet
     assert padding.widths(prompt_mask, torch.zeros(2, 4))[1] == (multiple or 1)
 
 
+@pytest.mark.parametrize(("cuts_completions", "columns"), [(True, [5, 3]), (False, [6, 6])])
+def test_the_columns_of_a_row_depend_on_whether_its_padding_goes(cuts_completions, columns):
+    prompt_mask = torch.tensor([[0, 0, 0, 1], [0, 0, 1, 1]])
+    completion_mask = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]])
+    padding = Padding(completions=cuts_completions, prompts=True)
+    assert padding.columns(prompt_mask, completion_mask).tolist() == columns
+
+
 def test_a_length_is_the_position_of_the_last_1():
     mask = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
     assert lengths(mask).tolist() == [3, 0, 4]

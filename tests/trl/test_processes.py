@@ -69,9 +69,8 @@ def test_trimming_leaves_gradients_unchanged_and_processes_in_step(processes, pa
         assert (mine - theirs).norm() < bound * theirs.norm()
     assert all(sizes == trimmed["sizes"][0] for sizes in trimmed["sizes"])
     assert len(trimmed["sizes"][0]) == len(plain["sizes"][0]) == 6
-    assert (
-        sum(trimmed["sizes"][0]) < sum(plain["sizes"][0]) or processes == 3
-    )  # where each row of a process has weight
+    # In GRPO on three processes, one of them has a row with weight in every place.
+    assert sum(trimmed["sizes"][0]) < sum(plain["sizes"][0]) or (processes == 3 and "fast" in pair[0])
 
 
 def test_micro_batches_of_several_processes_have_different_numbers_of_rows(results):

@@ -101,6 +101,12 @@ def test_vision_language_models_are_refused(tiny_model, tmp_path, monkeypatch):
         GTPOTrainer(tiny_model, parity_reward, GTPOConfig(**settings(tmp_path)), prompts())
 
 
+def test_the_loss_of_liger_in_older_versions_of_trl_is_refused(tiny_model, tmp_path):
+    with_liger = type("WithLiger", (GTPOTrainer,), {"liger_loss": None})
+    with pytest.raises(ConfigError, match=r"does not support use_liger_kernel=True .*install trl>=1\.14"):
+        train(tiny_model, trainer=with_liger, **settings(tmp_path))
+
+
 def test_truncated_completions_that_are_masked_neither_move_nor_count(tiny_model, tmp_path):
     trainer = train(tiny_model, **settings(tmp_path, mask_truncated_completions=True, top_k=8))
     assert trainer.seen["invalid"] > 0

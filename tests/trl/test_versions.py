@@ -1,4 +1,4 @@
-"""A version of TRL outside the tested window is reported once, and the window is the one that pyproject.toml allows."""
+"""A version of TRL outside the tested window is reported, and the window is the one of pyproject.toml."""
 
 import importlib
 import importlib.metadata
