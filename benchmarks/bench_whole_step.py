@@ -33,6 +33,12 @@ ENVIRONMENT = {
     "MASTER_PORT": "29511",
 }
 GRPO = {"loss_type": "grpo", "scale_rewards": "none", "beta": 0.0}
+PROVIDERS = {
+    "TRL": "TRL GRPO",
+    "GRPO": "FastGRPO",
+    "GTPO": "GTPO",
+    "IDS": "FastGRPO, vLLM returns ids only",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +60,7 @@ class Job:
     provider: str
     setting: Setting
     num_steps: int
+    seed: int = 1
 
     @property
     def file_name(self) -> str:
@@ -87,9 +94,9 @@ class Bench:
         self.clock = StepClock()
         self.clock.install()
         if options.size == "tiny":
-            from stored import say_random_words
+            from stored import replace_vllm
 
-            say_random_words()
+            replace_vllm()
         else:
             share_engine()
 
@@ -104,7 +111,7 @@ class Bench:
         limits = [16] if self.options.size == "tiny" else self.options.limits
         for limit in limits:
             best = self.best_setting(limit)
-            for provider in ("TRL", "GRPO", "GTPO"):
+            for provider in PROVIDERS:
                 self.measure(Job(provider, best, self.options.steps))
 
     def best_setting(self, limit: int) -> Setting:
@@ -175,7 +182,7 @@ class Bench:
         from results import TIMED_STEPS, report, result
 
         steps = self.clock.steps[WARM_UP:] or self.clock.steps
-        provider = {"TRL": "TRL GRPO", "GRPO": "GRPO, padding-free", "GTPO": "GTPO"}[job.provider]
+        provider = PROVIDERS[job.provider]
         size = f"{self.options.name if self.options.size == 'full' else 'lab'}, full, 32 × 8, {job.setting.label}"
         totals = [sum(step["seconds"].values()) for step in steps]
         rows = [result("step", provider, size, "whole step", totals, "s")]
@@ -229,7 +236,7 @@ def make_trainer(options: argparse.Namespace, job: Job, folder: str) -> Any:
         "lr_scheduler_type": "constant_with_warmup",
         "warmup_steps": 5,
         "max_grad_norm": 0.1,
-        "seed": 1,
+        "seed": job.seed,
         "per_device_train_batch_size": job.setting.micro_batch,
         "gradient_accumulation_steps": num_rows // job.setting.micro_batch,
         "gradient_checkpointing": job.setting.is_checkpointed,
@@ -247,6 +254,8 @@ def make_trainer(options: argparse.Namespace, job: Job, folder: str) -> Any:
         "bf16": not is_tiny,
         "model_init_kwargs": {"dtype": "float32"},
     }
+    if job.provider == "IDS":
+        common["generation_kwargs"] = {"detokenize": False}
     model = str(lab_model_dir()) if is_tiny else options.model
     data = to_dataset(problems)
     if job.provider == "GTPO":

@@ -14,6 +14,7 @@ TINY = {
     "bench_update.py": ["--steps", "1"],
     "bench_scaling.py": ["--steps", "1", "--amounts", "length"],
     "bench_step.py": ["--steps", "3", "--out", "out"],
+    "bench_whole_step.py": ["--steps", "3", "--sweep-steps", "3", "--out", "out"],
 }
 
 pytestmark = pytest.mark.slow
