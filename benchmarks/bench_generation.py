@@ -5,12 +5,11 @@
     python benchmarks/bench_generation.py ... --engine twice          # room for twice the completions
 
 Every kind of request samples 32 prompts × 8 completions of exactly 300 tokens, so that a decoding step is comparable
-between kinds: seconds / 300. OUT gets the profile of the Python code (cProfile) for TRL's own kind of request.
+between kinds: seconds / 300. With --profile OUT gets the profile of the Python code (cProfile) of the first kind.
 """
 
 import argparse
 import cProfile
-import gc
 import os
 import pstats
 import sys
@@ -20,7 +19,7 @@ from typing import Any
 
 LIMIT = 300
 GROUP_SIZE = 8
-REPEATS = 5
+REPEATS = 3
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -37,6 +36,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "no log-probs": {"logprobs": None},
     "neither": {"detokenize": False, "logprobs": None},
     "no detokenisation, flat log-probs": {"detokenize": False, "flat_logprobs": True},
+    "as TRL asks, until the end of the text": {"ignore_eos": False},
+    "no detokenisation, until the end of the text": {"detokenize": False, "ignore_eos": False},
 }
 ENGINES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -51,6 +52,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="qwen2.5-coder-1.5b", help="what results.csv calls the model")
     parser.add_argument("--data", required=True, help="folder with gsm8k_train.jsonl")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=list(KINDS), help="kinds of requests")
+    parser.add_argument("--prompts", type=int, default=32, help="number of prompts")
+    parser.add_argument("--profile", action="store_true", help="profile the Python code")
     parser.add_argument("--engine", choices=tuple(ENGINES), default="default")
     parser.add_argument("--append", type=Path, help="results.csv to add the rows to")
     return parser.parse_args()
@@ -74,13 +78,13 @@ def make_engine(options: argparse.Namespace) -> Any:
     return LLM(**settings)
 
 
-def prompts_of(options: argparse.Namespace, count: int) -> list[dict[str, list[int]]]:
+def prompts_of(options: argparse.Namespace) -> list[dict[str, list[int]]]:
     from transformers import AutoTokenizer
 
     from gtpo.problems import load_problems, to_dataset
 
     tokenizer = AutoTokenizer.from_pretrained(options.model)
-    rows = to_dataset(load_problems("gsm8k", split="train", data_dir=options.data, limit=count))
+    rows = to_dataset(load_problems("gsm8k", split="train", data_dir=options.data, limit=options.prompts))
     ids = [
         tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
         for row in rows
@@ -104,32 +108,22 @@ def main() -> None:
         engine.generate(prompts, sampling_params=SamplingParams(**request), use_tqdm=False)
         return time.perf_counter() - start
 
-    def measure(kind_name: str, num_prompts: int, **kind: Any) -> None:
-        prompts = prompts_of(options, num_prompts)
-        sample(prompts, **kind)
-        seconds = [sample(prompts, **kind) for _ in range(REPEATS)]
-        size = f"{options.name}, {num_prompts} × {GROUP_SIZE}, {LIMIT} tokens each, engine: {options.engine}"
+    prompts = prompts_of(options)
+    size = f"{options.name}, {options.prompts} × {GROUP_SIZE}, {LIMIT} tokens each, engine: {options.engine}"
+    for name in options.kinds:
+        sample(prompts, **KINDS[name])
+        seconds = [sample(prompts, **KINDS[name]) for _ in range(REPEATS)]
         steps = [1000 * value / LIMIT for value in seconds]
         rows = [
-            result("generation", kind_name, size, "generation", seconds, "s"),
-            result("generation", kind_name, size, "decoding step", steps, "ms"),
+            result("generation", name, size, "generation", seconds, "s"),
+            result("generation", name, size, "decoding step", steps, "ms"),
         ]
         report(rows, options.append)
-
-    for kind_name, kind in KINDS.items():
-        measure(kind_name, 32, **kind)
-    measure("no detokenisation", 64, detokenize=False)
-    measure("until the end of the text", 32, ignore_eos=False)
-    measure("until the end of the text, no detokenisation", 32, ignore_eos=False, detokenize=False)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    measure("no detokenisation, no garbage collection", 32, detokenize=False)
-    profile = cProfile.Profile()
-    prompts = prompts_of(options, 32)
-    profile.runcall(sample, prompts)
-    with (options.out / f"profile-{options.engine}.txt").open("w") as file:
-        pstats.Stats(profile, stream=file).sort_stats("tottime").print_stats(40)
+    if options.profile:
+        profile = cProfile.Profile()
+        profile.runcall(sample, prompts, **KINDS[options.kinds[0]])
+        with (options.out / f"profile-{options.engine}.txt").open("w") as file:
+            pstats.Stats(profile, stream=file).sort_stats("tottime").print_stats(40)
 
 
 if __name__ == "__main__":
