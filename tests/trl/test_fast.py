@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from accelerate import Accelerator
 
 from gtpo import FastGRPOTrainer
 from gtpo.trl.trimming import LOSS_DIVISORS
@@ -92,7 +93,9 @@ def test_a_loss_that_is_not_a_sum_over_rows_keeps_its_rows_with_one_warning(reas
 )
 def test_an_unknown_loss_or_batch_stays_unchanged_with_one_warning(reason, attributes, caplog):
     trainer = object.__new__(type("Stub", (FastGRPOTrainer,), {}))
-    trainer.__dict__.update({"_is_vlm": False, "loss_type": "grpo", **attributes})
+    trainer.__dict__.update(
+        {"_is_vlm": False, "loss_type": "grpo", "accelerator": Accelerator(cpu=True), **attributes}
+    )
     block = [{"advantages": torch.ones(2)}, {"advantages": torch.ones(2)}]
     if not attributes:
         block[0]["unknown"] = torch.ones(2)

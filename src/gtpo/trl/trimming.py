@@ -174,7 +174,7 @@ class TrimmedBatches(_Parent):
         return getattr(self.args, "trim_batches", True)
 
     def _warn_once(self, text: str) -> None:
-        if text not in self._warned:
+        if text not in self._warned and self.accelerator.is_main_process:
             self._warned |= {text}
             logger.warning(text)
 
