@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtpo.text import visible, visible_lines
+from gtpo.text import is_blank, visible, visible_lines
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=40)
 
@@ -43,6 +43,18 @@ def test_a_token_is_never_invisible(text):
 )
 def test_whitespace_and_hidden_characters_become_signs(piece, shown):
     assert visible(piece) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \t\n\u3000", "\u200b\ufeff", "\u3164\u2800", "\ufe0f", "\U000e0100", "\u0301", "\ue000"]
+)
+def test_a_text_without_anything_to_see_is_blank(text):
+    assert is_blank(text)
+
+
+@pytest.mark.parametrize("text", ["0", "é", "e\u0301", "漢", "😀", "❤\ufe0f", "नि", " \u200b-"])
+def test_a_text_with_something_to_see_is_not_blank(text):
+    assert not is_blank(text)
 
 
 def test_a_megabyte_is_cut_with_a_note():

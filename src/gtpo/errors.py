@@ -2,7 +2,9 @@
 
 import contextlib
 import importlib.util
-from collections.abc import Generator
+import numbers
+from collections.abc import Callable, Generator
+from typing import Any
 
 EXTRAS = {
     "trl": "accelerate datasets huggingface_hub jaxtyping peft pyarrow torch transformers trl",
@@ -37,12 +39,36 @@ class MissingExtraError(GTPOError, ImportError):
 def require(is_right: bool, name: str, value: object, expected: str) -> None:
     """Raise ConfigError unless the setting `name` is as `expected` says."""
     if not is_right:
-        raise ConfigError(f"{name} must be {expected}, got {value!r}.")
+        raise ConfigError(f"{name} must be {expected}, got {shortened(value)}.")
 
 
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ConfigError unless the setting `name` is one of `choices`."""
     require(value in choices, name, value, f"one of {', '.join(map(repr, choices))}")
+
+
+def require_number(name: str, value: Any, is_right: Callable[[Any], bool], expected: str) -> None:
+    """Raise ConfigError unless the setting `name` is a number for which `is_right` holds."""
+    require(isinstance(value, numbers.Real) and is_right(value), name, value, expected)
+
+
+def shortened(value: object, length: int = 200) -> str:
+    """The repr of a value for an error message, truncated: a file of somebody else's may hold anything.
+
+    >>> shortened("x" * 10, length=4)
+    "'xxx…"
+    """
+    text = repr(value)
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+@contextlib.contextmanager
+def naming_the_step(step: int) -> Generator[None]:
+    """Add the training step to the DataError of the block."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"Step {step}: {error}") from error
 
 
 @contextlib.contextmanager

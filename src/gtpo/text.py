@@ -70,6 +70,21 @@ def _code(character: str) -> str:
     return f"⟦U+{ord(character):04X}⟧" if is_hidden else character
 
 
+def is_blank(text: str) -> bool:
+    """Whether nothing can be seen or read: whitespace, hidden and private characters, marks without a letter.
+
+    >>> is_blank(" \\u200b\\u0301\\ue000"), is_blank("0")
+    (True, False)
+    """
+    return all(
+        character.isspace()
+        or (category := unicodedata.category(character)) in _HIDDEN
+        or category.startswith("M")
+        or _BLANK.match(character) is not None
+        for character in text
+    )
+
+
 def boxed(text: str) -> str | None:
     r"""The content of the last \boxed{…} or \fbox{…}, with nested braces; None if no box is closed.
 

@@ -79,11 +79,50 @@ def test_an_invalid_row_may_hold_anything_and_moves_nothing():
     assert not with_it.kept[2]
 
 
-def test_a_completion_whose_entropy_is_not_a_number_is_filtered():
-    batch = [paper.Completion([1], 1.0, 0, [math.nan]), paper.Completion([2], -1.0, 0, [0.1])]
-    result = shape(batch)
-    assert result.kept.tolist() == [False, True]
-    assert result.advantages.isfinite().all()
+NOT_FINITE = {
+    "an entropy, centred": (1.0, math.nan, {"entropy_penalty_center": True}, "Row 1 has the mean entropy nan"),
+    "an entropy that the filter would drop": (1.0, math.nan, {"entropy_filter": "all"}, "logits of the model"),
+    "an entropy of a penalty alone": (1.0, math.inf, {"entropy_filter": "off"}, "Row 1 has the mean entropy inf"),
+    "an advantage": (math.nan, 0.3, {}, r"Row 1 has the advantage nan \(1 of 3 rows\)\. Its reward"),
+    "an advantage on skipped tokens": (-math.inf, 0.3, {}, "Row 1 has the advantage -inf"),
+    "an advantage without entropies": (
+        math.nan,
+        math.nan,
+        {"entropy_filter": "off", "entropy_penalty": 0.0},
+        "Row 1 has the advantage nan",
+    ),
+}
+
+
+@pytest.mark.parametrize(("advantage", "entropy", "knobs", "message"), NOT_FINITE.values(), ids=NOT_FINITE.keys())
+def test_what_is_not_finite_in_a_valid_row_is_refused(advantage, entropy, knobs, message):
+    batch = [paper.Completion([1, 2], a, 0, [0.3, e]) for a, e in ((1.0, 0.3), (advantage, entropy), (-1.0, 0.3))]
+    with pytest.raises(gtpo.DataError, match=message):
+        shape(batch, **knobs)
+
+
+def test_entropies_that_nothing_uses_may_hold_anything():
+    batch = [paper.Completion([1], a, 0, [math.nan]) for a in (1.0, -1.0)]
+    assert shape(batch, entropy_filter="off", entropy_penalty=0.0).advantages.isfinite().all()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_an_initial_entropy_that_is_not_finite_is_refused(value):
+    with pytest.raises(gtpo.ConfigError, match=f"initial_entropy must be a finite number, in nats, got {value}"):
+        shape([paper.Completion([1], 1.0, 0, [0.1])], initial_entropy=value)
+
+
+@settings(max_examples=50)
+@given(BATCHES, KNOBS)
+def test_valid_may_be_integers(batch, knobs):
+    positional, masks = tensors(batch)
+    config = gtpo.ShapingConfig(**knobs)
+    as_integers = {**masks, "valid": masks["valid"].int()}
+    got = gtpo.shape_advantages(*positional, initial_entropy=0.5, config=config, **as_integers)
+    assert got.advantages.equal(shape(batch, **knobs).advantages)
+    ids, mask, advantages, _, group_ids = positional
+    conflicts = [gtpo.conflict_mask(ids, mask, advantages, group_ids, valid=v["valid"]) for v in (masks, as_integers)]
+    assert conflicts[0].equal(conflicts[1])
 
 
 def test_half_precision_entropies_are_averaged_in_single():
@@ -113,6 +152,8 @@ def test_the_result_has_no_gradient():
         ("entropy_threshold", 0.0),
         ("entropy_penalty", -0.1),
         ("entropy_penalty", math.nan),
+        ("entropy_penalty", "0.1"),
+        ("entropy_penalty_center", "false"),
     ],
 )
 def test_a_wrong_option_is_refused_by_name_and_value(knob, value):

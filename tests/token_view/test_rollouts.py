@@ -2,7 +2,9 @@
 
 import json
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from gtpo import ConfigError, DataError
 from gtpo.token_view.encoders import load_encoder
@@ -103,6 +105,15 @@ def test_files_without_completions_are_refused(saved, tmp_path):
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 torn")
     with pytest.raises(DataError, match=r"torn\.parquet is not a complete parquet file"):
         load(tmp_path / "torn.parquet")
+
+
+def test_a_table_with_text_that_is_not_utf8_is_named(tmp_path):
+    bytes_of_rows = pyarrow.array([b"fine", b"\xff\xfe"], pyarrow.binary())
+    texts = pyarrow.Array.from_buffers(pyarrow.string(), 2, bytes_of_rows.buffers())
+    path = tmp_path / "utf8.parquet"
+    parquet.write_table(pyarrow.table({"prompt": texts, "completion": texts, "reward": [0.0, 1.0]}), path)
+    with pytest.raises(DataError, match=r"utf8\.parquet has text that is not UTF-8"):
+        load(path)
 
 
 def test_hostile_text_is_tokenized(saved, tiny_model):

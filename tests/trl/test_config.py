@@ -36,6 +36,9 @@ def test_an_option_that_does_not_fit_is_refused_with_reason_and_remedy(option, v
         ("initial_entropy", -1.0),
         ("initial_entropy", math.inf),
         ("initial_entropy_prompts", 0),
+        ("entropy_penalty", "0.1"),
+        ("initial_entropy", "0.5"),
+        ("record_every", "10"),
     ],
 )
 @pytest.mark.usefixtures("unchecked_types")

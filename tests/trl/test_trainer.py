@@ -93,6 +93,20 @@ def test_an_infinite_reward_is_refused_by_name(tiny_model, tmp_path):
         train(tiny_model, generous_reward, **settings(tmp_path))
 
 
+def test_a_model_that_is_broken_stops_the_run_with_step_and_row(tiny_model, tmp_path, monkeypatch):
+    token_entropy = GTPOTrainer._token_entropy
+
+    def broken_in_step_2(self, batch, captured):
+        entropy = token_entropy(self, batch, captured)
+        return torch.where(torch.arange(len(entropy)).unsqueeze(1) == 3, torch.nan, entropy) if self._step else entropy
+
+    monkeypatch.setattr(GTPOTrainer, "_token_entropy", broken_in_step_2)
+    with pytest.raises(
+        DataError, match=r"Step 2: Row 3 has the mean entropy nan .*logits of the model are not finite"
+    ):
+        train(tiny_model, **settings(tmp_path))
+
+
 def test_vision_language_models_are_refused(tiny_model, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "trl.trainer.grpo_trainer.GRPOTrainer.__init__", lambda self, *a, **k: setattr(self, "_is_vlm", True)

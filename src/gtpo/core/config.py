@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Literal, get_args
 
-from gtpo.errors import require, require_choice
+from gtpo.errors import require, require_choice, require_number
 
 Edges = Literal["both", "prefix", "suffix", "none"]
 Match = Literal["position", "prefix"]
@@ -34,8 +34,11 @@ class ShapingConfig:
         require_choice("conflict_match", self.conflict_match, get_args(Match))
         require_choice("entropy_filter", self.entropy_filter, get_args(EntropyFilter))
         positive, negative = self.conflict_positive_weight, self.conflict_negative_weight
-        require(0 <= positive < math.inf, "conflict_positive_weight", positive, "a finite number ≥ 0")
-        require(0 <= negative <= 1, "conflict_negative_weight", negative, "a number between 0 and 1")
+        require_number("conflict_positive_weight", positive, lambda x: 0 <= x < math.inf, "a finite number ≥ 0")
+        require_number("conflict_negative_weight", negative, lambda x: 0 <= x <= 1, "a number between 0 and 1")
         threshold, penalty = self.entropy_threshold, self.entropy_penalty
-        require(threshold > 0, "entropy_threshold", threshold, "a number > 0, in nats (the paper's is ln 2)")
-        require(0 <= penalty < math.inf, "entropy_penalty", penalty, "a finite number ≥ 0, in units of reward")
+        require_number("entropy_threshold", threshold, lambda x: x > 0, "a number > 0, in nats (the paper's is ln 2)")
+        rule = "a finite number ≥ 0, in units of reward"
+        require_number("entropy_penalty", penalty, lambda x: 0 <= x < math.inf, rule)
+        center: object = self.entropy_penalty_center
+        require(isinstance(center, bool), "entropy_penalty_center", center, "True or False")

@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from gtpo.core.checks import require_shapes
 from gtpo.core.config import Edges, Match
 from gtpo.core.groups import advantage_sign
-from gtpo.core.types import RowBools, RowFloats, RowInts, TokenBools, TokenIds, TokenMask, require_shapes
+from gtpo.core.types import RowFloats, RowInts, RowMask, TokenBools, TokenIds, TokenMask
 from gtpo.errors import DataError, require_choice
 
 _DIRECTIONS = {"both": (1, -1), "prefix": (1,), "suffix": (-1,), "none": ()}
@@ -33,7 +34,7 @@ def conflict_mask(
     *,
     edges: Edges = "both",
     match: Match = "position",
-    valid: RowBools | None = None,
+    valid: RowMask | None = None,
 ) -> TokenBools:
     """True on tokens in an unbroken run of conflicts from the first token, or from the last token backwards.
 

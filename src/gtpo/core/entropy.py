@@ -3,6 +3,7 @@
 Entropies are in nats, over the full vocabulary, of the policy at the sampling temperature, without gradient.
 """
 
+import math
 from typing import get_args
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from gtpo.core.config import LN2, EntropyFilter
 from gtpo.core.groups import advantage_sign, group_sum, is_tied
 from gtpo.core.types import RowBools, RowFloats, RowInts, TokenFloats, TokenMask
-from gtpo.errors import ConfigError, require_choice
+from gtpo.errors import ConfigError, require, require_choice
 
 
 def completion_entropy(token_entropy: TokenFloats, loss_mask: TokenMask) -> RowFloats:
@@ -66,6 +67,7 @@ def entropy_filter(
             "entropy_filter='auto' needs the entropy of the initial policy, but initial_entropy is None. "
             "Pass the measured value, or set entropy_filter to 'all', 'negative' or 'off'."
         )
+    require(math.isfinite(initial_entropy), "initial_entropy", initial_entropy, "a finite number, in nats")
     return everything if initial_entropy > threshold else confident
 
 

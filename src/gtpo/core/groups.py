@@ -2,13 +2,13 @@
 
 import torch
 
-from gtpo.core.types import RowBools, RowFloats, RowInts
+from gtpo.core.types import RowBools, RowFloats, RowInts, RowMask
 
 ZERO_ADVANTAGE = 1e-5
 """Equal rewards leave float noise around zero: an advantage this small has no sign."""
 
 
-def advantage_sign(advantages: RowFloats, valid: RowBools | None = None) -> RowFloats:
+def advantage_sign(advantages: RowFloats, valid: RowMask | None = None) -> RowFloats:
     """s_i = sign(A_i), and 0 where |A_i| ≤ 1e-5 or the row is invalid.
 
     >>> advantage_sign(torch.tensor([0.5, -0.5, 1e-7, -3.0]), torch.tensor([True, True, True, False]))
@@ -16,7 +16,7 @@ def advantage_sign(advantages: RowFloats, valid: RowBools | None = None) -> RowF
     """
     signed = advantages.abs() > ZERO_ADVANTAGE
     if valid is not None:
-        signed = signed & valid
+        signed = signed & valid.bool()
     return torch.where(signed, advantages.sign(), torch.zeros_like(advantages))
 
 

@@ -10,12 +10,12 @@ import dataclasses
 
 import torch
 
+from gtpo.core.checks import require_finite, require_shapes
 from gtpo.core.config import ShapingConfig
 from gtpo.core.conflicts import conflict_runs
 from gtpo.core.entropy import completion_entropy, entropy_filter, entropy_penalty
 from gtpo.core.groups import advantage_sign
-from gtpo.core.types import RowBools, RowFloats, RowInts, TokenBools, TokenFloats, TokenIds, TokenMask, require_shapes
-from gtpo.errors import DataError
+from gtpo.core.types import RowBools, RowFloats, RowInts, RowMask, TokenBools, TokenFloats, TokenIds, TokenMask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ def shape_advantages(
     *,
     initial_entropy: float | None,
     loss_mask: TokenMask | None = None,
-    valid: RowBools | None = None,
+    valid: RowMask | None = None,
     config: ShapingConfig = ShapingConfig(),  # noqa: B008 (frozen)
 ) -> ShapedAdvantages:
     """Ã_it = δ_i (A_i − γ⟨H⟩_i) λ_it, for all groups at once.
@@ -50,7 +50,8 @@ def shape_advantages(
     `advantages` is A_i = R_i − mean of the group's R, not divided by a standard deviation. `completion_mask` marks the
     tokens of a completion and aligns completions; `loss_mask` (default: the same) marks the trained ones among them.
     Tool output keeps its place in the alignment and gets no weight. Rows that are not `valid` (default: all are) stay
-    unchanged and take no part in any mean. Groups may differ in size, and their rows may come in any order.
+    unchanged, take no part in any mean and may hold anything; an advantage or an entropy of a valid row that is not
+    finite raises DataError. Groups may differ in size, and their rows may come in any order.
 
     Two completions share their first token. The bad one is not pushed there, the good one is pushed twice as hard:
 
@@ -63,18 +64,18 @@ def shape_advantages(
             [-0.0000, -1.0500, -1.0500]])
     """
     loss_mask = completion_mask if loss_mask is None else loss_mask
-    valid = torch.ones_like(group_ids, dtype=torch.bool) if valid is None else valid
+    valid = torch.ones_like(group_ids, dtype=torch.bool) if valid is None else valid.bool()
     per_token = {"completion_ids": completion_ids, "completion_mask": completion_mask, "loss_mask": loss_mask}
     per_row = {"advantages": advantages, "group_ids": group_ids, "valid": valid}
     require_shapes({**per_token, "token_entropy": token_entropy}, per_row)
-    if not advantages.is_floating_point():
-        raise DataError(f"advantages must be floating point, got {advantages.dtype}: the penalty is a fraction.")
     trained = completion_mask.bool() & loss_mask.bool()
     zero = torch.zeros_like(advantages)
     advantages = torch.where(valid, advantages.detach(), zero)
     sign = advantage_sign(advantages)
 
     entropy = completion_entropy(token_entropy, trained)
+    uses_entropy = config.entropy_filter != "off" or config.entropy_penalty > 0
+    require_finite(advantages, entropy, valid, uses_entropy=uses_entropy)
     prefix, suffix = conflict_runs(
         completion_ids, completion_mask, sign, group_ids, edges=config.conflict_edges, match=config.conflict_match
     )

@@ -1,11 +1,11 @@
 """The paper's format: a <reasoning> pair, then an <answer> pair that ends the text."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from gtpo.rewards.completions import LogMetric, TextOrMessages, completion_text
+from gtpo.text import is_blank
 
 COMPLETE_FORMAT_SCORE = 10.0
 ONE_PAIR_SCORE = 1.0
@@ -13,7 +13,6 @@ ONE_PAIR_AND_A_TAG_SCORE = 1.5
 
 _TAG = re.compile(r"</?(?P<kind>reasoning|answer)>")
 _IN_ORDER = ["<reasoning>", "</reasoning>", "<answer>", "</answer>"]
-_GAPS = "\u034f\u115f\u1160\u2800\u3164\uffa0"
 
 
 def has_format(text: str) -> bool:
@@ -28,7 +27,7 @@ def has_format(text: str) -> bool:
     if [tag[0] for tag in tags] != _IN_ORDER:
         return False
     reasoning, answer = text[tags[0].end() : tags[1].start()], text[tags[2].end() : tags[3].start()]
-    return not _is_blank(reasoning) and not _is_blank(answer) and _is_blank(text[tags[3].end() :])
+    return not is_blank(reasoning) and not is_blank(answer) and is_blank(text[tags[3].end() :])
 
 
 def format_score(text: str) -> float:
@@ -56,14 +55,6 @@ def format_reward(
     if log_metric is not None and scores:
         log_metric("format", scores.count(COMPLETE_FORMAT_SCORE) / len(scores))
     return scores
-
-
-def _is_blank(text: str) -> bool:
-    """Whether nothing is visible: only whitespace, control and format characters, and letters drawn as a gap."""
-    return all(
-        character.isspace() or character in _GAPS or unicodedata.category(character) in ("Cc", "Cf")
-        for character in text
-    )
 
 
 def _is_closed(text: str, kind: str) -> bool:

@@ -81,7 +81,9 @@ def _rows(path: Path, skipped: Counter[str]) -> list[Row]:
         return parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, OSError):
         skipped[f"{path.name} is not a complete parquet file"] += 1
-        return []
+    except UnicodeDecodeError:
+        skipped[f"{path.name} has text that is not UTF-8"] += 1
+    return []
 
 
 def _is_usable(row: Row) -> bool:

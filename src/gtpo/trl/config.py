@@ -14,7 +14,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.sft_config import SFTConfig
 
 from gtpo.core.config import LN2, ShapingConfig
-from gtpo.errors import ConfigError, require
+from gtpo.errors import ConfigError, require_number
 from gtpo.trl.checks import check_training_options
 
 PROVEN_LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
@@ -67,11 +67,11 @@ class GTPOConfig(GRPOConfig):
         check_training_options(self)  # first, because the parent divides by some of these values
         choose_precision(self)
         super().__post_init__()
-        num_prompts, initial = self.initial_entropy_prompts, self.initial_entropy
-        require(num_prompts >= 1, "initial_entropy_prompts", num_prompts, "at least 1")
-        require(initial is None or 0 <= initial < math.inf, "initial_entropy", initial, "None or a finite number ≥ 0")
-        require(self.record_groups >= 0, "record_groups", self.record_groups, "at least 0")
-        require(self.record_every >= 1, "record_every", self.record_every, "at least 1")
+        if self.initial_entropy is not None:
+            rule = "None or a finite number ≥ 0"
+            require_number("initial_entropy", self.initial_entropy, lambda value: 0 <= value < math.inf, rule)
+        for name, least in {"initial_entropy_prompts": 1, "record_groups": 0, "record_every": 1}.items():
+            require_number(name, getattr(self, name), lambda value, least=least: value >= least, f"at least {least}")
         self.shaping  # noqa: B018 (checks the options of the method)
         self._refuse_what_does_not_fit()
 

@@ -18,7 +18,7 @@ from gtpo.core.entropy import completion_entropy
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
-from gtpo.errors import ConfigError, DataError
+from gtpo.errors import ConfigError, DataError, naming_the_step
 from gtpo.files import JsonLines
 from gtpo.records import GROUPS_FILE, GroupRecord
 from gtpo.trl.config import GTPOConfig
@@ -113,17 +113,18 @@ class GTPOTrainer(FastGRPOTrainer):
         token_entropy = self._token_entropy(batch, captured)
         rows = complete_groups(self.accelerator, batch, token_entropy, is_scored, group_size)
         initial_entropy = self._measure_initial_entropy(rows)
-        shaped = shape_advantages(
-            rows.completion_ids,
-            rows.completion_mask,
-            rows.advantages,
-            rows.token_entropy,
-            rows.group_ids,
-            initial_entropy=initial_entropy,
-            loss_mask=rows.loss_mask,
-            valid=rows.valid,
-            config=self.args.shaping,
-        )
+        with naming_the_step(self.state.global_step + 1):
+            shaped = shape_advantages(
+                rows.completion_ids,
+                rows.completion_mask,
+                rows.advantages,
+                rows.token_entropy,
+                rows.group_ids,
+                initial_entropy=initial_entropy,
+                loss_mask=rows.loss_mask,
+                valid=rows.valid,
+                config=self.args.shaping,
+            )
         if self._is_record_due():
             self._record_groups(batch, rows, shaped, captured.rewards, initial_entropy)
         batch["advantages"] = shaped.advantages[rows.local, : batch["completion_ids"].shape[1]]

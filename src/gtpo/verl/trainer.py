@@ -25,7 +25,7 @@ from gtpo.core.groups import group_sum
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import shape_advantages
-from gtpo.errors import ConfigError, DataError
+from gtpo.errors import ConfigError, DataError, naming_the_step
 from gtpo.verl.config import read_settings
 from gtpo.verl.estimator import SHAPE
 
@@ -52,7 +52,8 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         token = SHAPE.set(functools.partial(self._shape, batch, metrics))
         try:
-            return super()._compute_advantage(batch, metrics)
+            with naming_the_step(self.global_steps):
+                return super()._compute_advantage(batch, metrics)
         finally:
             SHAPE.reset(token)
 
