@@ -44,7 +44,12 @@ def find_model(name: str) -> ModelSource:
 
 def cannot_load(name: str, reason: object) -> ConfigError:
     """The error for a model that cannot be loaded, with the first line of the reason."""
-    first_line = str(reason).strip().partition("\n")[0].rstrip(".")
+    if "trust_remote_code" in str(reason):
+        return ConfigError(
+            f"Model {name!r} needs Python code that comes with it, which gtpo does not run by itself. Read that code. "
+            "If you trust it, add --trust-remote-code to the command."
+        )
+    first_line = str(reason).strip().partition("\n")[0].rstrip(":. ")
     return ConfigError(
         f"Model {name!r} cannot be loaded: {first_line}. Give a hub id, a folder with weights and tokenizer files, "
         "the folder of a finished run, or the word lab."

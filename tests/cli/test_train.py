@@ -118,6 +118,14 @@ def test_bad_input_gets_one_line_and_leaves_no_folder(arguments, message, tmp_pa
     assert not list(tmp_path.glob("runs/*"))  # the corrected command finds its folder free
 
 
+def test_an_error_does_not_repeat_a_huge_value(tmp_path, capsys):
+    (tmp_path / "recipe.yaml").write_text(f"max_steps: {'x' * 100_000}")
+    assert main(["train", str(tmp_path / "recipe.yaml")]) == 2
+    error = capsys.readouterr().err
+    assert "max_steps='xxx" in error
+    assert len(error) < 2_100
+
+
 def test_mistakes_are_reported_and_help_is_printed_before_torch_is_imported(tmp_path):
     (tmp_path / "recipe.yaml").write_text("learning_rat: 1")
     (tmp_path / "broken.yaml").write_text("a: [")

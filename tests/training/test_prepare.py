@@ -38,6 +38,11 @@ REFUSED = {
     "an unknown reward": (["--rewards", "nice"], ConfigError, "There is no reward 'nice'"),
     "vLLM that is not installed": (["--use_vllm", "true"], MissingExtraError, r"pip install 'trl\[vllm\]'"),
     "half precision on a CPU": (["--dtype", "bfloat16"], ConfigError, "is slow or not supported on a CPU"),
+    "a model's code by another name": (
+        ["--model_init_kwargs", '{"\\u0074rust_remote_code": true}'],
+        ConfigError,
+        "model_init_kwargs has trust_remote_code. Use the option of this name instead",
+    ),
     "an adapter": (["--model", "adapter"], ConfigError, "adapter holds a LoRA adapter.*merge the adapter"),
     "a GGUF file": (["--model", "tiny.gguf"], ConfigError, "GGUF files are not supported"),
     "prompts that are all too long": (["--max_prompt_tokens", "1"], DataError, "lab has no problem to train on"),

@@ -1,6 +1,7 @@
 """The folder of a run."""
 
 import pytest
+import yaml
 
 from gtpo import ConfigError, DataError
 from gtpo.training.run_folder import RunFolder
@@ -10,12 +11,23 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path):
     RunFolder.create(tmp_path / "run", {"seed": 1}, {"method": "gtpo"})
     with pytest.raises(ConfigError, match="gtpo train --resume"):
         RunFolder.create(tmp_path / "run", {"seed": 2}, {"method": "gtpo"})
-    assert (tmp_path / "run/config.yaml").read_text() == "seed: 1\n"
+    assert yaml.safe_load((tmp_path / "run/config.yaml").read_text()) == {"seed": 1}
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/thesis.tex").write_text("years of work")
     with pytest.raises(ConfigError, match="is not empty"):
         RunFolder.create(tmp_path / "theirs", {}, {})
     assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["thesis.tex"]
+
+
+def test_values_that_occur_twice_are_written_twice_and_no_two_files_are_equal(tmp_path):
+    weights = [1.0, 2.0]
+    texts = []
+    for name in ("first", "second"):
+        RunFolder.create(tmp_path / name, {"reward_weights": weights, "lora_target_modules": weights}, {})
+        texts.append((tmp_path / name / "config.yaml").read_text())
+    assert texts[0] != texts[1]
+    assert "*" not in texts[0]
+    assert "&" not in texts[0]
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_created(tmp_path, monkeypatch):

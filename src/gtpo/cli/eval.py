@@ -77,6 +77,9 @@ def _add_sampling_options(parser: argparse.ArgumentParser) -> dict[str, str]:
     add("--limit", int, "N", "only the first N problems of each set")
     add("--engine", str, "ENGINE", f"{' or '.join(ENGINES)} (default: {ENGINES[0]})")
     add("--gpu-memory", float, "FRACTION", f"of the GPU's memory, for vllm (default: {GPU_MEMORY}); lower it to share")
+    trust_help = "run Python code that comes with a model (read it first)"
+    trust = group.add_argument("--trust-remote-code", action="store_true", help=trust_help)
+    flags[trust.dest] = "--trust-remote-code"
     add("--system-prompt", str, "TEXT", "replaces the paper's instruction; '' for none")
     return flags
 

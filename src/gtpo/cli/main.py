@@ -23,6 +23,10 @@ COMMANDS = (train_command, eval_command, inspect_command, report, compare, healt
 """
 
 
+_LONGEST_ERROR = 2000
+"""Characters of an error that are printed: it may repeat a value from a file."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that keeps the lines of its texts and takes no abbreviated options."""
 
@@ -84,7 +88,8 @@ def _set_up_logging() -> None:
 def _error_line(error: GTPOError | OSError) -> str | None:
     """The error in one line; None if it is an OSError without a file, which only a traceback explains."""
     if isinstance(error, GTPOError):
-        return printable(" ".join(str(error).split()))
+        line = printable(" ".join(str(error).split()))
+        return line if len(line) <= _LONGEST_ERROR else f"{line[:_LONGEST_ERROR]}…"
     if error.filename is None or error.strerror is None:
         return None
     return f"{error.filename}: {error.strerror} (--traceback shows where)"

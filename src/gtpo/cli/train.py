@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtpo.errors import ConfigError, DataError, require_choice
+from gtpo.text import printable
 from gtpo.training.config.options import METHODS, NAMES, RunOptions
 from gtpo.training.config.recipe import COMMAND_LINE, Setting, Settings, parse_overrides
 from gtpo.training.config.settings import read_settings, settings_of_run
 from gtpo.training.run_folder import RunFolder
+from gtpo.training.trust import notices, remember, require_trusted
 
 if TYPE_CHECKING:
     from gtpo.training.prepare import Prepared
@@ -65,6 +67,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         what.add_argument(f"--{field.name}", metavar="…", nargs=nargs, help=field.metadata["help"] + suffix)
     parser.add_argument("--dry-run", action="store_true", help="check everything and print the plan, without training")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue a run from its last complete checkpoint")
+    trust_help = "with --resume: let a run that was not started here run code and send data"
+    parser.add_argument("--trust-run", action="store_true", help=trust_help)
     parser.add_argument("--help-all", action="store_true", help="list every option of GTPO, TRL and transformers")
     parser.set_defaults(takes_rest=True)
     return parser
@@ -78,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     _let_threads_sleep()
     if args.help_all:
         return _help_all(args)
+    if args.resume is None and args.trust_run:
+        raise ConfigError("--trust-run only applies to --resume RUN.")
     if args.resume is None:
         code = _run(read_settings(recipe, overrides), is_new=True, is_dry=args.dry_run)
     elif recipe is not None or overrides or args.dry_run:
@@ -86,7 +92,9 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"{args.resume} is finished; there is nothing to resume.\n")
         return 0
     else:
-        code = _run(settings_of_run(args.resume), is_new=False)
+        settings = settings_of_run(args.resume)
+        require_trusted(args.resume, settings, trusts_run=args.trust_run)
+        code = _run(settings, is_new=False)
     _leave_process_group()
     return code
 
@@ -106,6 +114,8 @@ def _run(settings: Settings, *, is_new: bool, is_dry: bool = False) -> int:
     is_main = processes.is_main_process
     if is_main and is_new:
         run_folder.require_new()
+    if is_main:
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in notices(settings)))
     if is_dry:
         if is_main:
             sys.stdout.write(dry_run(prepare(plan)))
@@ -115,6 +125,7 @@ def _run(settings: Settings, *, is_new: bool, is_dry: bool = False) -> int:
     if is_main and is_new:
         names = {name: getattr(plan.options, name) for name in ("method", "model", "problems")}
         RunFolder.create(run_folder.path, plan.settings, {**names, "seed": plan.config.seed})
+        remember(run_folder.path, settings)
     processes.wait_for_everyone()
     with run_folder.only_trainer() if is_main else contextlib.nullcontext():
         try:

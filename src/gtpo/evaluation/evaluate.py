@@ -79,12 +79,13 @@ def evaluate(
     columns: Mapping[str, str] | None = None,
     batch_size: int | None = None,
     gpu_memory: float = GPU_MEMORY,
+    trust_remote_code: bool = False,
     progress: Progress = no_progress,
 ) -> Evaluation:
     """Sample each model on each problem set into `out`, resuming where an earlier call stopped, and measure.
 
     The sample files are `out/<model>/<problem set>.jsonl`; `from_files` measures them again without a model. `columns`
-    maps our column names to those of the problem sets that are files.
+    maps our column names to those of the problem sets that are files. `trust_remote_code` lets models run their code.
     """
     require_choice("engine", engine, ENGINES)
     batch_size = BATCH_SIZES[engine] if batch_size is None else batch_size
@@ -108,7 +109,7 @@ def evaluate(
             if not os.access(path.parent, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     for model in models:
-        loaded = load_engine(engine, model, gpu_memory=gpu_memory)
+        loaded = load_engine(engine, model, gpu_memory=gpu_memory, trust_remote_code=trust_remote_code)
         for name, problems in zip(set_names, loaded_sets, strict=True):
             path = paths[model, name]
             sample_problems(loaded, model, name, problems, settings, path, batch_size=batch_size, progress=progress)

@@ -18,7 +18,7 @@ def load_encoder(name: str) -> Encoder:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(name)
+        tokenizer: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise ConfigError(

@@ -61,12 +61,14 @@ def check_held_out(options: RunOptions, tokenizer: Any, context_length: int | No
         raise ConfigError(f"Held-out problems, {Path(name).name}: {error}") from error
 
 
-def measure_held_out(options: RunOptions, model: str, samples: Path, progress: Progress) -> dict[str, Any] | None:
+def measure_held_out(
+    options: RunOptions, model: str, samples: Path, progress: Progress, *, trust_remote_code: bool
+) -> dict[str, Any] | None:
     """Accuracy, format and entropy on held-out problems, sampled in the same way for every method."""
     name = options.held_out_set
     if name is None:
         return None
-    selection = _selection(options, name)
+    selection = {**_selection(options, name), "trust_remote_code": trust_remote_code}
     evaluation = evaluate([model], [name], _sampling(options), samples, progress=progress, **selection)
     free_memory()
     measurement = evaluation.measurements[0]

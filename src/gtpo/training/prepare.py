@@ -63,8 +63,10 @@ def prepare(plan: Plan) -> Prepared:
         raise MissingExtraError(f"use_vllm=true needs vLLM: {install}. Or sample with transformers: --use_vllm false.")
     arguments = _trainer_arguments(plan)
     rewards = [find_reward(name) for name in options.rewards] if is_rl else []
-    model, tokenizer = _locate_model(options.model, plan.model_config.model_revision)
-    model_settings = _load_settings(model)
+    model, tokenizer = _locate_model(
+        options.model, plan.model_config.model_revision, trust_remote_code=config.trust_remote_code
+    )
+    model_settings = _load_settings(model, trust_remote_code=config.trust_remote_code)
     problems = training_problems(options, config.seed)
     digest = _digest(problems)
     num_dropped, limit = 0, options.max_prompt_tokens
@@ -87,7 +89,7 @@ def prepare(plan: Plan) -> Prepared:
     return prepared
 
 
-def _locate_model(name: str, revision: str) -> tuple[str, Any]:
+def _locate_model(name: str, revision: str, *, trust_remote_code: bool) -> tuple[str, Any]:
     """The folder or the hub id of a model whose weights can be loaded, and its tokenizer. Downloads no weights."""
     source = find_model(name)
     model = source.location
@@ -100,7 +102,7 @@ def _locate_model(name: str, revision: str) -> tuple[str, Any]:
         if not source.is_local and revision != "main":
             # One folder for tokenizer, trainer and evaluations, which take no revision.
             model = snapshot_download(name, revision=revision, ignore_patterns=WEIGHTS)
-        return model, AutoTokenizer.from_pretrained(model)
+        return model, AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
     except Exception as error:  # the hub's client raises OSError, ValueError and its HTTP library's own errors
         raise cannot_load(name, error) from error
 
@@ -128,18 +130,21 @@ def _trainer_arguments(plan: Plan) -> dict[str, Any]:
         raise ConfigError(f"dtype={model_config.dtype} is slow or not supported on a CPU. Leave it out: float32.")
     if (model_config.load_in_4bit or model_config.load_in_8bit) and find_spec("bitsandbytes") is None:
         raise MissingExtraError("4-bit and 8-bit weights need bitsandbytes: pip install bitsandbytes")
+    given: dict[str, Any] = config.model_init_kwargs or {}
+    for name in given.keys() & {"trust_remote_code", "attn_implementation"}:
+        raise ConfigError(f"model_init_kwargs has {name}. Use the option of this name instead: --{name}.")
     config.model_init_kwargs = {
         "attn_implementation": model_config.attn_implementation,
         "dtype": "float32" if on_cpu else model_config.dtype,
-        **(config.model_init_kwargs or {}),
+        **given,
     }
     quantization = get_quantization_config(model_config)
     return {"peft_config": get_peft_config(model_config), "quantization_config": quantization}
 
 
-def _load_settings(model: str) -> Any:
+def _load_settings(model: str, *, trust_remote_code: bool) -> Any:
     with contextlib.suppress(OSError, ValueError):
-        return AutoConfig.from_pretrained(model)
+        return AutoConfig.from_pretrained(model, trust_remote_code=trust_remote_code)
 
 
 def _require_context(prepared: Prepared) -> None:

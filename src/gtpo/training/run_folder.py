@@ -17,6 +17,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import secrets
 import shlex
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,13 @@ from gtpo.files import locked, write_atomic
 from gtpo.records import GROUPS_FILE, METRICS_FILE
 
 PACKAGES = ("gtpo", "trl", "transformers", "torch", "accelerate", "datasets", "peft", "vllm")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes out every value, because a recipe may have only a few aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 class RunFolder:
@@ -49,7 +57,8 @@ class RunFolder:
         run.require_new()
         run.path.mkdir(parents=True, exist_ok=True)
         write_atomic(run.path / "run.json", json.dumps({**description, "versions": versions()}, indent=2) + "\n")
-        write_atomic(run._config, yaml.safe_dump(config, sort_keys=False))
+        text = yaml.dump(config, Dumper=_Dumper, sort_keys=False)
+        write_atomic(run._config, f"# run {secrets.token_hex(16)}\n{text}")  # no other run has this number
         return run
 
     @classmethod

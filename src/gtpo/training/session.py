@@ -116,7 +116,7 @@ def train(
     prepared: Prepared, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Progress = no_progress
 ) -> bool:
     """Train in the run's folder, from its last complete checkpoint if there is one. False if it was interrupted."""
-    options = prepared.plan.options
+    options, trusts = prepared.plan.options, prepared.plan.config.trust_remote_code
     with StopAtStep() as stop:
         processes = PartialState()
         with processes.main_process_first():
@@ -124,7 +124,9 @@ def train(
             if processes.is_main_process:
                 _require_same_problems(prepared, run)
                 if "before" not in run.summary():
-                    before = measure_held_out(options, prepared.model, run.held_out / "before", progress)
+                    before = measure_held_out(
+                        options, prepared.model, run.held_out / "before", progress, trust_remote_code=trusts
+                    )
                     run.write_summary(before=before)
                 remove_incomplete_checkpoints(run.path)
         earlier: Any = run.summary().get("seconds")
@@ -143,7 +145,10 @@ def train(
         del trainer
         free_memory()
         if processes.is_main_process:
-            run.write_summary(after=measure_held_out(options, str(run.model), run.held_out / "after", progress))
+            after = measure_held_out(
+                options, str(run.model), run.held_out / "after", progress, trust_remote_code=trusts
+            )
+            run.write_summary(after=after)
         processes.wait_for_everyone()
     return True
 

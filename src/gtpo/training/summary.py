@@ -86,9 +86,10 @@ def _held_out(options: RunOptions) -> str:
 
 def _size(prepared: Prepared) -> str:
     """The memory for weights and, for what is trained, gradients and Adam's moments in float32."""
+    settings, trusts = prepared.model_settings, prepared.plan.config.trust_remote_code
     try:
         with torch.device("meta"):
-            parameters = AutoModelForCausalLM.from_config(prepared.model_settings).num_parameters()
+            parameters = AutoModelForCausalLM.from_config(settings, trust_remote_code=trusts).num_parameters()
     except Exception:  # a model with its own code
         return "unknown"
     model_config = prepared.plan.model_config

@@ -65,7 +65,12 @@ def test_vllm_gets_token_prompts_and_one_seed_per_sample(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", fake)
     engine = load_engine("vllm", "some/model", gpu_memory=0.4)
     texts = engine.sample([[1, 2], [3]], [11, 12], SamplingSettings(max_new_tokens=9))
-    assert received["options"] == {"model": "some/model", "generation_config": "vllm", "gpu_memory_utilization": 0.4}
+    assert received["options"] == {
+        "model": "some/model",
+        "generation_config": "vllm",
+        "gpu_memory_utilization": 0.4,
+        "trust_remote_code": False,
+    }
     assert received["prompts"] == [{"prompt_token_ids": [1, 2]}, {"prompt_token_ids": [3]}]
     assert received["params"] == [
         {"temperature": 0.9, "top_p": 1.0, "max_tokens": 9, "seed": seed} for seed in (11, 12)

@@ -25,6 +25,10 @@ WRONG = {
     "more weights than rewards": ("reward_weights: [1, 2]", "reward_weights has 2 numbers for 1 rewards"),
     "an adapter of rank 0": ("use_peft: true\nlora_r: 0", r"recipe\.yaml: lora_r must be at least 1"),
     "several learning rates": ("learning_rate: [1, 2]", r"recipe\.yaml: learning_rate takes one value, got \[1, 2\]"),
+    "an option in a list": (
+        'use_peft: true\nlora_target_modules: [q_proj, "--trust_remote_code=true"]',
+        "lora_target_modules has a value that is an option, '--trust_remote_code=true'",
+    ),
     "an impossible batch": (
         "per_device_train_batch_size: 7",
         r"^generation_batch_size \(7\) must be divisible by num_generations.*It is per_device_train_batch_size ×",

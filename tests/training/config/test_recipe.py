@@ -1,5 +1,8 @@
 """Recipes and the command line: layers, sections, and mistakes that are found without TRL."""
 
+import os
+import time
+
 import pytest
 
 from gtpo import ConfigError
@@ -59,6 +62,52 @@ WRONG = {
 def test_a_mistake_is_refused_with_its_place(text, message, tmp_path):
     with pytest.raises(ConfigError, match=f"(?s){message}"):
         read_settings(write_recipe(tmp_path, text), {})
+
+
+def nested_aliases(levels):
+    """Each level has nine aliases of the level before: 9 ** levels values."""
+    lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels + 1))]
+    return "\n".join(lines)
+
+
+UNBOUNDED = {
+    "nested brackets": ("seed: " + "[" * 100_000, "more than 20 nested levels or 8 aliases"),
+    "aliases of aliases": (nested_aliases(9), "more than 20 nested levels or 8 aliases"),
+    "a device as its base": ("base: /dev/zero", "/dev/zero cannot be read: it is not a regular file"),
+    "a pipe as its base": ("base: pipe", "pipe cannot be read: it is not a regular file"),
+    "half a megabyte": ("# " + "x" * 2**19, "it is larger than 262,144 bytes"),
+    "a base with a long name": (f"base: {'x' * 100_000}", "cannot be read: File name too long"),
+    "a base with a NUL": ('base: "a\\0b"', "cannot be read: embedded null byte"),
+    "a base that links to itself": ("base: loop", "cannot be read: "),
+    "a date that does not exist": ("seed: 2001-99-99", "cannot be read: month must be in 1..12"),
+    "a number of many digits": ("seed: " + "9" * 5000, "cannot be read: Exceeds the limit"),
+    "a value of many digits": (f"problems: [{'7' * 4000}]", "problems=.*Expected `str`, got `array`"),
+    "a long name": (f"? {'x' * 100_000}\n: 1", "gtpo has no option xxx"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), UNBOUNDED.values(), ids=UNBOUNDED.keys())
+def test_a_recipe_without_bounds_is_refused_in_a_short_sentence(text, message, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    start = time.monotonic()
+    with pytest.raises(ConfigError, match=f"(?s){message}") as error:
+        read_settings(write_recipe(tmp_path, text), {})
+    assert len(str(error.value)) < 2_000
+    assert time.monotonic() - start < 5
+
+
+HUB_CODE = {"trust_remote_code": "true", "attn_implementation": "nobody/kernel"}
+
+
+@pytest.mark.parametrize(("name", "value"), HUB_CODE.items())
+def test_code_of_a_model_or_the_hub_must_be_asked_for_on_the_command_line(name, value, tmp_path):
+    recipe = write_recipe(tmp_path, f"rl: {{{name}: {value}}}")
+    with pytest.raises(ConfigError, match=f"section rl: {name} runs code .* add --{name} {value} to the command"):
+        read_settings(recipe, {})
+    assert read_settings(recipe, parse_overrides([f"--{name}", value]))[name].value == value
+    harmless = write_recipe(tmp_path, "trust_remote_code: false\nattn_implementation: sdpa")
+    assert read_settings(harmless, {})["attn_implementation"].value == "sdpa"
 
 
 def test_a_missing_recipe_and_one_that_is_not_text_are_named(tmp_path):

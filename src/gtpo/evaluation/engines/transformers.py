@@ -23,24 +23,21 @@ from transformers import (
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.sampling import SampledText, SamplingSettings, weights_digest
+from gtpo.models import cannot_load
 
 
 class TransformersEngine:
     """A causal language model in transformers: bfloat16 on a GPU that supports it, otherwise float32."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, *, trust_remote_code: bool = False) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
         dtype = torch.bfloat16 if on_gpu else torch.float32
         try:
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(model)
-            loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype, trust_remote_code=trust_remote_code)
         except (OSError, ValueError, KeyError) as error:
-            reason = str(error).strip().partition("\n")[0].rstrip(":. ")
-            raise ConfigError(
-                f"Model {model!r} cannot be loaded: {reason}. "
-                "Pass a hub id, a folder with weights and tokenizer files, or the word lab."
-            ) from error
+            raise cannot_load(model, error) from error
         self.model = loaded.to(self.device).eval()
         self.stop_ids = _stop_ids(self.model, self.tokenizer)
         pad_id = self.tokenizer.pad_token_id

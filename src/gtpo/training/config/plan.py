@@ -13,7 +13,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.model_config import ModelConfig
 from trl.trainer.sft_config import SFTConfig
 
-from gtpo.errors import ConfigError, require
+from gtpo.errors import ConfigError, require, shortened
 from gtpo.problems.loading import is_file_name
 from gtpo.training.config.options import NAMES, RunOptions
 from gtpo.training.config.recipe import Setting, Settings, located
@@ -88,8 +88,11 @@ def _parse(method: str, settings: Settings) -> tuple[Any, ModelConfig]:
     for name, setting in settings.items():
         value = setting.value
         if isinstance(value, list) and name not in lists:
-            raise ConfigError(f"{setting.origin}: {name} takes one value, got {value}.")
+            raise ConfigError(f"{setting.origin}: {name} takes one value, got {shortened(value)}.")
         if isinstance(value, list):
+            for item in value:
+                if str(item).startswith("--"):  # argparse would take it for another option
+                    raise ConfigError(f"{setting.origin}: {name} has a value that is an option, {shortened(item)}.")
             arguments += [f"--{name}", *map(str, value)]
         elif value is not None:  # YAML's null means the default
             arguments.append(f"--{name}={json.dumps(value) if isinstance(value, bool | dict) else value}")

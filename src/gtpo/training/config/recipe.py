@@ -11,16 +11,20 @@ Every setting remembers where it came from, for error messages.
 """
 
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, shortened
 from gtpo.training.config.options import METHODS
 
 COMMAND_LINE = "command line"
+MAX_BYTES, MAX_DEPTH, MAX_ALIASES = 2**18, 20, 8
+"""Of a recipe. A larger file would take seconds to parse, and nested aliases multiply."""
+
 SECTIONS = ("rl", *METHODS)
 FALSE_AS_WORD = {
     "entropy_filter": "off",
@@ -58,8 +62,8 @@ def located(message: str, settings: Settings) -> str:
     """The message, preceded by the origin of the first option that it names."""
     for name in re.findall(r"\w+", message):
         if name in settings:
-            origin, value = settings[name].origin, settings[name].value
-            return f"{origin}: {message}" if message.startswith(name) else f"{origin}: {name}={value!r}: {message}"
+            origin, value = settings[name].origin, shortened(settings[name].value)
+            return f"{origin}: {message}" if message.startswith(name) else f"{origin}: {name}={value}: {message}"
     return message
 
 
@@ -103,15 +107,44 @@ def _settings(values: dict[str, Any], origin: str) -> Settings:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which refuses a mapping that has the same key twice."""
+    """PyYAML's safe loader, which refuses a mapping that has the same key twice, deep nesting and many aliases."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._num_aliases = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        self._num_aliases += self.check_event(yaml.AliasEvent)
+        if self._depth > MAX_DEPTH or self._num_aliases > MAX_ALIASES:
+            problem = f"more than {MAX_DEPTH} nested levels or {MAX_ALIASES} aliases"
+            raise yaml.MarkedYAMLError(None, None, problem, self.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
-        keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.MarkedYAMLError(None, None, f"duplicate key {key}", node.start_mark)
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:str" and key.value in keys:
+                raise yaml.MarkedYAMLError(None, None, f"duplicate key {key.value}", node.start_mark)
+            keys.add(str(key.value))
         return node
+
+
+def _parse(path: Path) -> Any:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ValueError("it is not a regular file")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
+        return yaml.load(content.decode(), _Loader)
+    except Exception as error:  # PyYAML's constructors raise whatever a wrong value makes Python raise
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"Recipe {str(path)[:500]} cannot be read: {reason}.") from error
 
 
 def _layers(path: Path) -> list[tuple[dict[str, Any], str]]:
@@ -119,14 +152,11 @@ def _layers(path: Path) -> list[tuple[dict[str, Any], str]]:
     layers: list[tuple[dict[str, Any], str]] = []
     files: list[Path] = []
     while True:
+        content = _parse(path)
         is_circular = path.resolve() in files
         files.append(path.resolve())
         if is_circular:
             raise ConfigError(f"Circular `base` in {files[0].name}: {' → '.join(file.name for file in files)}.")
-        try:
-            content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"Recipe {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
         layer = _mapping(content, str(path))
         base = layer.pop("base", None)
         layers.append((layer, str(path)))

@@ -51,6 +51,7 @@ def read_settings(recipe: Path | None, overrides: Settings) -> Settings:
         unused = [name for name in settings if name.startswith("vllm_") and name not in overrides]
         settings = {name: setting for name, setting in settings.items() if name not in unused}
     check_settings(settings)
+    _require_on_command_line(settings)
     return settings
 
 
@@ -69,11 +70,23 @@ def check_settings(settings: Settings) -> RunOptions:
         if name in REFUSED and str(setting.value).lower() not in ("false", "no", "none"):
             raise ConfigError(f"{setting.origin}: {name} is not supported. {REFUSED[name]}")
         if names and name not in names and name not in NAMES:  # without names, TRL's parser refuses unknown options
-            raise ConfigError(f"{setting.origin}: {options.method} has no option {name}. {_hint(name, names)}")
+            raise ConfigError(f"{setting.origin}: {options.method} has no option {name[:200]}. {_hint(name, names)}")
         for prefix, switch in (("lora_", "use_peft"), ("vllm_", "use_vllm")):
             if name.startswith(prefix) and not is_true(settings, switch):
                 raise ConfigError(f"{setting.origin}: {name} has no effect without {switch}: true.")
     return options
+
+
+def _require_on_command_line(settings: Settings) -> None:
+    """Refuse a recipe that runs code of a model or of the hub: whether to trust it is not for the recipe to say."""
+    for name, runs_code in {
+        "trust_remote_code": is_true(settings, "trust_remote_code"),
+        "attn_implementation": "attn_implementation" in settings and "/" in str(settings["attn_implementation"].value),
+    }.items():
+        if runs_code and settings[name].origin != COMMAND_LINE:
+            value = "true" if name == "trust_remote_code" else settings[name].value
+            remedy = f"If you trust it, add --{name} {value} to the command"
+            raise ConfigError(f"{settings[name].origin}: {name} runs code that is not part of the recipe. {remedy}.")
 
 
 def is_true(settings: Settings, name: str) -> bool:

@@ -1,0 +1,141 @@
+"""What a run or a recipe causes besides training, and which runs were started here.
+
+Settings can name Python code (a reward, the code of a model, a kernel from the hub) or send data away. A run that was
+started here may do so again when it is resumed. Any other run folder needs `--trust-run`, and so does one whose
+config.yaml was edited. The runs that were started here are noted in the user's state folder, which a downloaded folder
+cannot change.
+"""
+
+import hashlib
+import importlib.util
+import logging
+import os
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from gtpo.errors import ConfigError, shortened
+from gtpo.training.config.recipe import COMMAND_LINE, Settings
+from gtpo.training.config.settings import check_settings
+
+logger = logging.getLogger(__name__)
+
+
+def _is_set(value: Any) -> bool:
+    return str(value).lower() not in ("", "none", "['none']", "false", "no", "f", "n", "0", "[]")
+
+
+EFFECTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "trust_remote_code": (_is_set, "runs Python code that comes with the model {model}"),
+    "attn_implementation": (lambda value: "/" in str(value), "downloads a kernel from the hub and runs it"),
+    "model_init_kwargs": (_is_set, "is passed to transformers, which can load code with it"),
+    "generation_kwargs": (_is_set, "is passed to transformers, which can load code with it"),
+    "deepspeed": (_is_set, "is passed to DeepSpeed, which can import modules with it"),
+    "chat_template_path": (_is_set, "loads the tokenizer of another model"),
+    "report_to": (lambda value: _is_set(value) and value != "tensorboard", "sends metrics to a tracker"),
+    "push_to_hub": (_is_set, "uploads the model to the hub"),
+    "log_completions_hub_repo": (_is_set, "uploads completions to the hub"),
+    "vllm_server_base_url": (_is_set, "sends prompts and weights to this server"),
+    "vllm_server_host": (_is_set, "sends prompts and weights to this server"),
+}
+"""The options of TRL and transformers that run code or send data: which values do, and what happens then."""
+
+
+def effects(settings: Settings) -> dict[str, str]:
+    """What these settings cause besides training, by option. Imports nothing."""
+    options = check_settings(settings)
+    texts: dict[str, str] = {}
+    for name, (has_effect, text) in EFFECTS.items():
+        if name in settings and has_effect(settings[name].value):
+            texts[name] = f"{name}={shortened(settings[name].value)} {text.format(model=options.model)}"
+    rewards = [name for name in options.rewards if ":" in name and options.method != "sft"]
+    sources = {name: _source(name) for name in rewards}
+    imports = [f"{name} is imported from {source}" for name, source in sources.items() if source]
+    return {**texts, "rewards": "the reward " + ", ".join(imports)} if imports else texts
+
+
+def notices(settings: Settings) -> list[str]:
+    """A line for each effect that the command line does not ask for, and one for the user's own rewards."""
+    return [
+        f"{settings[name].origin}: {text}."
+        for name, text in effects(settings).items()
+        if name == "rewards" or settings[name].origin != COMMAND_LINE
+    ]
+
+
+def require_trusted(folder: Path, settings: Settings, *, trusts_run: bool) -> None:
+    """Raise ConfigError if resuming the run in `folder` has effects, unless it started here or the user trusts it."""
+    if not _is_main_process():
+        return
+    texts = [*effects(settings).values(), *_effects_of_files(folder, settings)]
+    if trusts_run:
+        remember(folder, settings)
+    elif texts and not _started_here(folder):
+        raise ConfigError(
+            f"{folder} was not started here, or its config.yaml was edited, and resuming it does more than train: "
+            f"{'; '.join(texts)}. If you have read it and trust where it comes from, add --trust-run."
+        )
+
+
+def remember(folder: Path, settings: Settings) -> None:
+    """Note that the run in `folder` was started here, for `require_trusted`."""
+    try:
+        note = _note(folder)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{folder.absolute()}\n")
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
+        if effects(settings) or _loads_pickles(settings):
+            logger.warning("Cannot note that this run was started here: %s. --resume will need --trust-run.", error)
+
+
+def _started_here(folder: Path) -> bool:
+    try:
+        return _note(folder).is_file()
+    except (OSError, RuntimeError):
+        return False
+
+
+def _note(folder: Path) -> Path:
+    """The file that exists if the run was started here, named by the digest of its config.yaml.
+
+    config.yaml contains a random number, so nobody else's is equal. One file per run needs no lock.
+    """
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    state = state if state.is_absolute() else Path.home() / ".local/state"
+    return state / "gtpo/runs" / hashlib.sha256((folder / "config.yaml").read_bytes()).hexdigest()
+
+
+def _source(reward: str) -> str | None:
+    """Where Python imports the top-level module of a reward from: its path, then the current folder."""
+    package = reward.partition(":")[0].partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(package)  # of a top-level module: imports nothing
+    except (ImportError, ValueError):
+        spec = None
+    spec = spec or PathFinder.find_spec(package, [os.getcwd()])
+    if spec is None:
+        return None
+    return next(iter(spec.submodule_search_locations or [str(spec.origin)]))
+
+
+def _effects_of_files(folder: Path, settings: Settings) -> list[str]:
+    """What the files of a run cause, whatever its settings are."""
+    links = {path: Path(os.path.realpath(path)) for path in folder.rglob("*") if path.is_symlink()}
+    outside = [(path, target) for path, target in links.items() if folder.resolve() not in target.parents]
+    texts = [f"{path} is a link to {target}, where files would be written" for path, target in outside[:3]]
+    if _loads_pickles(settings):
+        texts.append(f"DeepSpeed and FSDP load the checkpoints in {folder} with pickle, which runs what they contain")
+    return texts
+
+
+def _loads_pickles(settings: Settings) -> bool:
+    """Whether checkpoints are DeepSpeed's or FSDP's, by an option or by `accelerate launch`."""
+    launched = [os.environ.get(f"ACCELERATE_USE_{engine}", "") for engine in ("DEEPSPEED", "FSDP")]
+    chosen = [settings[name].value for name in ("deepspeed", "fsdp") if name in settings]
+    return any(map(_is_set, [*launched, *chosen]))
+
+
+def _is_main_process() -> bool:
+    """The other processes wait for the main one before they import anything, and may have another state folder."""
+    return os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0"
