@@ -174,6 +174,12 @@ def test_several_turns_are_refused(change, transfer_queue):
         advantage_stage(make_trainer(rollouts), store(rollouts))
 
 
+def test_a_model_that_is_broken_stops_the_run_with_step_and_row(transfer_queue):
+    rollouts = [Rollout("a", i, [5, 6], [0.1, math.nan if i == 2 else 0.1], float(i)) for i in range(4)]
+    with pytest.raises(DataError, match=r"Step 1: Row \d has the mean entropy nan \(1 of \d+ rows\)"):
+        advantage_stage(make_trainer(rollouts), store(rollouts))
+
+
 def test_missing_entropies_are_an_error(transfer_queue):
     rollouts = random_rollouts(8)
     trainer = make_trainer(rollouts)

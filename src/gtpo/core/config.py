@@ -40,5 +40,5 @@ class ShapingConfig:
         require_number("entropy_threshold", threshold, lambda x: x > 0, "a number > 0, in nats (the paper's is ln 2)")
         rule = "a finite number ≥ 0, in units of reward"
         require_number("entropy_penalty", penalty, lambda x: 0 <= x < math.inf, rule)
-        center: object = self.entropy_penalty_center
-        require(isinstance(center, bool), "entropy_penalty_center", center, "True or False")
+        center = self.entropy_penalty_center
+        require(center in (True, False), "entropy_penalty_center", center, "True or False")

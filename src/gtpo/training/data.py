@@ -68,8 +68,16 @@ def measure_held_out(
     name = options.held_out_set
     if name is None:
         return None
-    selection = {**_selection(options, name), "trust_remote_code": trust_remote_code}
-    evaluation = evaluate([model], [name], _sampling(options), samples, progress=progress, **selection)
+    selection = _selection(options, name)
+    evaluation = evaluate(
+        [model],
+        [name],
+        _sampling(options),
+        samples,
+        progress=progress,
+        trust_remote_code=trust_remote_code,
+        **selection,
+    )
     free_memory()
     measurement = evaluation.measurements[0]
     estimates = measurement.estimates
