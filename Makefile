@@ -7,7 +7,7 @@ VENV_LOWEST ?= .venv-lowest
 PIP_INSTALL = python -m pip install --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: train test test-all test-gpu test-verl test-verl-full test-lowest test-matrix clean
+.PHONY: train test test-all test-gpu test-verl test-verl-full test-lowest test-matrix soak clean
 
 train: $(VENV)/.installed  ## the lab: a tiny model learns sums
 	$(VENV)/bin/gtpo train
@@ -38,6 +38,9 @@ test-lowest: $(VENV_LOWEST)/.installed  ## by hand: the tests with the lowest ve
 
 test-matrix: $(VENV)/.installed  ## by hand: the contract tests on every minor version of TRL that is supported
 	$(VENV)/bin/python scripts/test_matrix.py
+
+soak: $(VENV)/.installed  ## by hand, minutes: runs that are killed and damaged must resume to the same weights
+	OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 $(VENV)/bin/python -m tests.soak --rounds 10
 
 clean:
 	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist src/*.egg-info

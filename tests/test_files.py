@@ -1,8 +1,10 @@
 """Files survive interruptions, second writers and damaged lines."""
 
+import errno
 import fcntl
 import json
 import math
+import os
 
 import pytest
 
@@ -26,6 +28,28 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         write_atomic(path, b"new")
     assert path.read_text() == "old"
+
+
+def test_the_new_content_is_on_disk_before_it_replaces_the_old_and_the_name_after(tmp_path, monkeypatch):
+    events = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (events.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (events.append("rename"), replace(*paths)))
+    write_atomic(tmp_path / "state.json", "new")
+    assert events == [str(tmp_path / "state.json.partial"), "rename", str(tmp_path)]
+
+
+def test_a_file_system_that_cannot_sync_a_folder_is_accepted_and_a_failing_disk_is_not(tmp_path, monkeypatch):
+    def fail(file):
+        raise OSError(code, "refused")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    code = errno.EINVAL
+    write_atomic(tmp_path / "state.json", "new")
+    code = errno.EIO
+    with pytest.raises(OSError, match="refused"):
+        write_atomic(tmp_path / "state.json", "newer")
+    assert (tmp_path / "state.json").read_text() == "new"
 
 
 def test_a_path_that_cannot_be_written_is_a_config_error_with_a_remedy(tmp_path):

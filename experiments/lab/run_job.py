@@ -70,9 +70,7 @@ def run_job(job: Job, folder: JobFolder) -> int:
 
 def train_arguments(job: Job, work: Path) -> list[str]:
     """Arguments of `gtpo train`: a new run, or one that resumes from its last complete checkpoint."""
-    from gtpo.trl.resume import last_complete_checkpoint
-
-    if (work / "config.yaml").is_file() and last_complete_checkpoint(work):
+    if (work / "config.yaml").is_file() and any(work.glob("checkpoint-*/complete")):
         return ["train", "--resume", str(work)]
     shutil.rmtree(work, ignore_errors=True)
     options = {**train_options(job.setting, job.arm), "seed": job.seed, "output_dir": work, "record_groups": 0}

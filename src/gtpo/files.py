@@ -24,10 +24,24 @@ logger = logging.getLogger(__name__)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Replace `path`. An interruption leaves either the old file or the new one."""
+    """Replace `path`. An interruption or a power cut leaves either the old file or the new one."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(content.encode() if isinstance(content, str) else content)
+    sync(partial)
     os.replace(partial, path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until the content of a file, or the list of names in a folder, is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot sync a folder
+            raise
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -83,6 +83,21 @@ def test_a_run_that_is_killed_after_the_last_step_trains_no_further(unbroken, tm
     assert numbers(run) == numbers(unbroken)
 
 
+def test_a_damaged_checkpoint_is_skipped_in_a_sentence_and_the_run_ends_the_same(unbroken, tmp_path, capsys):
+    run = tmp_path / "run"
+    copy_unfinished(unbroken, run)
+    newest = max(run.glob("checkpoint-*"), key=lambda folder: int(folder.name.split("-")[1]))
+    os.truncate(newest / "complete", 0)
+    (newest / "optimizer.pt").unlink()
+    shutil.rmtree(run / "model")
+    assert main(["train", "--resume", str(run)]) == 0
+    error = capsys.readouterr().err
+    assert f"Skipped {newest.name} (its file 'complete' is empty or cannot be parsed; renamed to damaged-1-" in error
+    assert "Resuming from checkpoint-" in error
+    weights, expected = (load_file(folder / "model/model.safetensors") for folder in (run, unbroken))
+    assert all(weights[name].equal(expected[name]) for name in expected)
+
+
 def test_a_finished_run_is_not_changed(unbroken, capsys):
     before = (unbroken / "summary.json").read_bytes()
     assert main(["train", "--resume", str(unbroken)]) == 0

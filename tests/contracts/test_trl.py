@@ -11,7 +11,7 @@ from trl.generation import vllm_generation
 from trl.trainer import grpo_trainer
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.trl import checks, fast, padding, resume, trimming, versions, watch
+from gtpo.trl import checkpoints, checks, fast, padding, resume, trimming, versions, watch
 from gtpo.trl.checks import CHOICES
 from gtpo.trl.config import PROVEN_LOSS_TYPES
 from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS
@@ -136,8 +136,14 @@ OVERRIDDEN = {
         "_get_per_token_logps_and_entropies",
     },
     TrimmedBatches: {"_get_per_token_logps_and_entropies", "_prepare_inputs"},
-    ExactResume: {"_get_train_sampler", "_load_optimizer_and_scheduler"},
-    CompleteCheckpoints: {"_save_checkpoint", "train"},
+    ExactResume: {"_get_train_sampler"},
+    CompleteCheckpoints: {
+        "_load_from_checkpoint",
+        "_load_optimizer_and_scheduler",
+        "_load_rng_state",
+        "_save_checkpoint",
+        "train",
+    },
 }
 
 
@@ -189,7 +195,9 @@ OF_GTPO = {"config", "trainer", "gathering", "state", "recording"}
 
 
 @pytest.mark.parametrize(
-    "module", [fast, resume, trimming, padding, watch, checks, versions], ids=lambda module: module.__name__
+    "module",
+    [fast, resume, checkpoints, trimming, padding, watch, checks, versions],
+    ids=lambda module: module.__name__,
 )
 def test_files_for_any_trainer_import_nothing_of_gtpo_on_trl(module):
     imports = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]

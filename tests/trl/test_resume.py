@@ -1,7 +1,12 @@
-"""A killed and resumed run equals an uninterrupted one; incomplete checkpoints are never resumed from."""
+"""A killed and resumed run equals an uninterrupted one; damaged checkpoints are never resumed from in silence."""
 
 import json
+import multiprocessing
+import os
+import pickle
 import shutil
+import socket
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,11 +15,8 @@ from peft import LoraConfig
 from safetensors.torch import load_file
 
 from gtpo import ConfigError, DataError, FastGRPOTrainer, GTPOTrainer
-from gtpo.trl.resume import (
-    last_complete_checkpoint,
-    remove_incomplete_checkpoints,
-    require_complete,
-)
+from gtpo.trl.checkpoints import newest_intact
+from gtpo.trl.resume import CompleteCheckpoints
 from tests.trl.checked import parity_reward, prompts, settings, train
 from trl import GRPOConfig
 
@@ -141,43 +143,80 @@ def test_another_number_of_processes_is_refused(run_folder, tiny_model):
         resume(tiny_model, run_folder, max_steps=6)
 
 
-def test_a_damaged_checkpoint_is_not_resumed_from(run_folder, tiny_model):
-    (run_folder / "checkpoint-4/optimizer.pt").write_bytes(b"")
-    with pytest.raises(DataError, match=r"damaged: optimizer.pt has 0 bytes.*resume from checkpoint-2"):
-        resume(tiny_model, run_folder, max_steps=6)
+def test_a_run_falls_back_to_an_intact_checkpoint_and_ends_the_same(run_folder, tiny_model, caplog):
+    expected = load_file(run_folder / "checkpoint-4/model.safetensors")
+    optimizer = run_folder / "checkpoint-4/optimizer.pt"
+    content = bytearray(optimizer.read_bytes())
+    content[len(content) // 2] ^= 255
+    optimizer.write_bytes(content)
+    with pytest.raises(
+        DataError, match=r"damaged: optimizer.pt changed .*Resume from .*checkpoint-2, which is intact"
+    ):
+        resume(tiny_model, run_folder, str(optimizer.parent))
+    resume(tiny_model, run_folder)
+    assert "Skipped checkpoint-4 (optimizer.pt changed after the checkpoint was written" in caplog.text
+    assert "Resuming from checkpoint-2" in caplog.text
+    weights = load_file(run_folder / "checkpoint-4/model.safetensors")
+    assert all(weights[name].equal(expected[name]) for name in expected)
+
+
+class Payload:
+    def __reduce__(self):
+        return os.getpid, ()
 
 
 @pytest.mark.parametrize(
-    "name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "rollouts_0.pt", "model.safetensors"]
+    "name", ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "rollouts_0.pt"]
 )
-def test_a_truncated_or_missing_file_is_named(name, run_folder):
-    path = run_folder / "checkpoint-4" / name
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(DataError, match=rf"checkpoint-4 is damaged: {name} has 100 bytes instead of "):
-        require_complete(path.parent, 1)
-    path.unlink()
-    with pytest.raises(DataError, match=rf"checkpoint-4 is damaged: {name} is missing"):
-        require_complete(path.parent, 1)
+@pytest.mark.parametrize("content", [b"damaged", pickle.dumps(Payload())], ids=["damaged", "hostile"])
+def test_a_file_that_cannot_be_loaded_is_an_error_that_names_the_checkpoint(name, content, run_folder, tiny_model):
+    checkpoint = run_folder / "checkpoint-2"
+    (checkpoint / "complete").unlink()  # nothing to compare with
+    (checkpoint / name).write_bytes(content)
+    with pytest.raises(DataError, match=r"Cannot load .*checkpoint-2: .*the checkpoint is damaged"):
+        resume(tiny_model, run_folder, str(checkpoint))
 
 
-def test_an_empty_marker_of_an_earlier_version_is_accepted(tmp_path):
-    checkpoint = tmp_path / "checkpoint-2"
-    checkpoint.mkdir()
-    (checkpoint / "complete").write_text("")
-    require_complete(checkpoint, 1)
-    assert last_complete_checkpoint(tmp_path) == checkpoint
+def test_a_new_checkpoint_survives_a_clock_that_was_set_back(run_folder, tiny_model):
+    for path in run_folder.glob("checkpoint-*"):
+        os.utime(path, (path.stat().st_mtime + 1e6,) * 2)
+    resume(tiny_model, run_folder, max_steps=6, save_total_limit=2)
+    assert sorted(path.name for path in run_folder.glob("checkpoint-*")) == ["checkpoint-4", "checkpoint-6"]
 
 
-def test_incomplete_checkpoints_are_skipped_and_removed_and_other_folders_stay(run_folder):
-    shutil.copytree(run_folder / "checkpoint-4", run_folder / "checkpoint-6")
-    (run_folder / "checkpoint-6/complete").unlink()
-    for name in ("checkpoint-keep", "checkpoint-4-backup"):
-        (run_folder / name).mkdir()
-    (run_folder / "checkpoint-9").write_text("a file")
-    assert last_complete_checkpoint(run_folder).name == "checkpoint-4"
-    remove_incomplete_checkpoints(run_folder)
-    names = {path.name for path in run_folder.glob("checkpoint-*")}
-    assert names == {"checkpoint-2", "checkpoint-4", "checkpoint-keep", "checkpoint-4-backup", "checkpoint-9"}
+def agree(rank, port, outcomes):
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    os.environ |= {"MASTER_PORT": port, "ACCELERATE_USE_CPU": "true"}
+    from accelerate import PartialState
+
+    processes = PartialState(cpu=True)
+    trainer = CompleteCheckpoints()
+    trainer.args = SimpleNamespace(process_index=rank)
+
+    def refuse():
+        raise ConfigError("no checkpoint")
+
+    chosen = trainer._on_main_process(lambda: f"chosen by {rank}")
+    try:
+        trainer._on_main_process(refuse)
+    except ConfigError as error:
+        outcomes.put((chosen, str(error)))
+    processes.destroy_process_group()
+
+
+def test_all_processes_use_the_choice_of_the_main_process_or_raise_its_error():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["gtpo.trl.resume"])
+    outcomes = server.Queue()
+    processes = [server.Process(target=agree, args=(rank, port, outcomes), daemon=True) for rank in range(2)]
+    for process in processes:
+        process.start()
+    assert [outcomes.get(timeout=120) for _ in processes] == [("chosen by 0", "no checkpoint")] * 2
+    for process in processes:
+        process.join(30)
 
 
 def test_an_old_checkpoint_is_removed_only_when_the_new_one_is_complete(tiny_model, tmp_path, monkeypatch):
@@ -190,7 +229,7 @@ def test_an_old_checkpoint_is_removed_only_when_the_new_one_is_complete(tiny_mod
     monkeypatch.setattr("gtpo.trl.resume.ExactResume._save_progress", killed)
     with pytest.raises(KeyboardInterrupt):
         train(tiny_model, **options)
-    assert last_complete_checkpoint(tmp_path).name == "checkpoint-2"
+    assert newest_intact(tmp_path)[0].name == "checkpoint-2"
     monkeypatch.undo()
     train(tiny_model, **options, resume_from_checkpoint=True)
     assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
@@ -205,23 +244,16 @@ def test_checkpoints_of_an_earlier_run_are_backed_up_and_not_resumed_from(run_fo
     with pytest.raises(ConfigError, match=r"complete checkpoint .*such as earlier-1-checkpoint-4 of an earlier run"):
         resume(tiny_model, run_folder, **new_run)
     resume(tiny_model, run_folder, checkpoint=None, save_total_limit=1, **new_run)
-    assert last_complete_checkpoint(run_folder).name == "checkpoint-2"
+    assert newest_intact(run_folder)[0].name == "checkpoint-2"
     assert resume(tiny_model, run_folder, **{**new_run, "max_steps": 4}).state.global_step == 4
     assert (run_folder / "earlier-1-checkpoint-4/model.safetensors").read_bytes() == earlier
     assert (run_folder / "checkpoint-4/model.safetensors").read_bytes() != earlier
     by_name = resume(tiny_model, run_folder, str(run_folder / "earlier-1-checkpoint-2"))
     assert by_name.state.global_step == 4
     resume(tiny_model, run_folder, checkpoint=None, save_strategy="no", **new_run)
-    assert {path.name[:9] for path in run_folder.glob("*checkpoint*")} == {"earlier-1", "earlier-2"}
+    assert {path.name[:9] for path in run_folder.glob("*checkpoint*")} == {"earlier-1", "earlier-2", "earlier-3"}
 
 
 def test_resuming_without_a_checkpoint_is_refused(tiny_model, tmp_path):
     with pytest.raises(ConfigError, match="There is no complete checkpoint in"):
         resume(tiny_model, tmp_path)
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"files": {}}', "\x00" * 40])
-def test_a_marker_that_cannot_be_parsed_is_an_error_that_names_it(text, tmp_path):
-    (tmp_path / "complete").write_text(text)
-    with pytest.raises(DataError, match=r"Cannot parse .*complete: .*train from the start"):
-        require_complete(tmp_path, 1)

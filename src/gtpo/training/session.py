@@ -21,11 +21,7 @@ from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
 from gtpo.trl import FastGRPOTrainer, GTPOTrainer
 from gtpo.trl.recording import MetricsRecorder
-from gtpo.trl.resume import (
-    ResumableSFTTrainer,
-    last_complete_checkpoint,
-    remove_incomplete_checkpoints,
-)
+from gtpo.trl.resume import ResumableSFTTrainer
 from gtpo.trl.watch import watch_health
 
 TRAINERS: dict[str, Any] = {"gtpo": GTPOTrainer, "grpo": FastGRPOTrainer, "sft": ResumableSFTTrainer}
@@ -115,7 +111,7 @@ def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) 
 def train(
     prepared: Prepared, run: RunFolder, callbacks: Sequence[TrainerCallback] = (), progress: Progress = no_progress
 ) -> bool:
-    """Train in the run's folder, from its last complete checkpoint if there is one. False if it was interrupted."""
+    """Train in the run's folder, from its newest intact checkpoint if there is one. False if it was interrupted."""
     options, trusts = prepared.plan.options, prepared.plan.config.trust_remote_code
     with StopAtStep() as stop:
         processes = PartialState()
@@ -128,13 +124,11 @@ def train(
                         options, prepared.model, run.held_out / "before", progress, trust_remote_code=trusts
                     )
                     run.write_summary(before=before)
-                remove_incomplete_checkpoints(run.path)
         earlier: Any = run.summary().get("seconds")
         earlier_seconds = earlier if is_number(earlier) else 0.0
         start = time.monotonic()
-        checkpoint = last_complete_checkpoint(run.path)
         trainer = make_trainer(prepared, [*callbacks, stop])
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        trainer.train(resume_from_checkpoint=True, or_start=True)
         steps, max_steps = trainer.state.global_step, trainer.state.max_steps
         if processes.is_main_process:
             seconds = round(earlier_seconds + time.monotonic() - start, 1)

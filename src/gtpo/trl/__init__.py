@@ -3,7 +3,7 @@
 The files fall into two groups. The second imports nothing of the first.
 
 GTPO on TRL                         config, trainer, gathering, state, recording
-for any trainer of TRL's GRPO       fast, resume, trimming, padding, watch, checks, versions
+for any trainer of TRL's GRPO       fast, resume, checkpoints, trimming, padding, watch, checks, versions
 
 The names below are loaded when they are first used: one that a version of TRL breaks does not break the others.
 """

@@ -1,0 +1,254 @@
+"""Checkpoint folders: how one is completed, how damage is detected, and how none is lost.
+
+While a checkpoint is written it contains a file `incomplete`. Once all its files are on disk, it gets the marker
+`complete`, which lists them with sizes and SHA-256 checksums. Only after that are older checkpoints deleted. A
+checkpoint is intact if the listed files are as they were written; files added later do not matter. A checkpoint that
+is in the way of a run is renamed. Only one whose writing was interrupted is deleted.
+"""
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+from transformers import TrainerState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from gtpo.errors import ConfigError, DataError
+from gtpo.files import is_number, sync, write_atomic
+
+MARKER = "complete"
+"""The file that is written last into a checkpoint; it lists the others."""
+
+UNFINISHED = "incomplete"
+"""The file that a checkpoint contains until it has its marker."""
+
+logger = logging.getLogger(__name__)
+
+_CHECKPOINT = rf"{PREFIX_CHECKPOINT_DIR}-\d+"
+
+
+class Marker(msgspec.Struct):
+    """What a checkpoint contained when it was complete. The markers of earlier versions have no checksums."""
+
+    num_processes: int
+    files: dict[str, int]
+    sha256: dict[str, str] = {}
+
+
+def begin_checkpoint(folder: Path) -> None:
+    """Mark a checkpoint as incomplete, before its files are written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / UNFINISHED).touch()
+    (folder / MARKER).unlink(missing_ok=True)
+
+
+def complete_checkpoint(folder: Path, num_processes: int) -> None:
+    """Wait until the files of a checkpoint are on disk, then write its marker."""
+    files = _files(folder)
+    for subfolder in {path.parent for path in files.values()}:
+        sync(subfolder)
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    marker = Marker(num_processes, sizes, _checksums(files, is_new=True))
+    write_atomic(folder / MARKER, msgspec.json.encode(marker))
+    sync(folder.parent)
+    (folder / UNFINISHED).unlink(missing_ok=True)
+
+
+def damage_of(checkpoint: Path) -> str | None:
+    """Why a run cannot resume from the checkpoint; None if it is intact."""
+    if not (checkpoint / MARKER).is_file():
+        return "its writing was interrupted" if _is_unfinished(checkpoint) else f"it has no file '{MARKER}'"
+    try:
+        marker = _read_marker(checkpoint)
+        files = _files(checkpoint)
+        sizes = {name: path.stat().st_size for name, path in files.items()}
+        for name, size in marker.files.items():
+            if sizes.get(name) != size:
+                return f"{name} has {sizes[name]} bytes instead of {size}" if name in sizes else f"{name} is missing"
+        checksums = _checksums({name: files[name] for name in marker.sha256.keys() & marker.files.keys()})
+        changed = sorted(name for name in checksums if checksums[name] != marker.sha256[name])
+        if changed:
+            return f"{', '.join(changed)} changed after the checkpoint was written"
+        read_state(checkpoint)
+    except DataError as error:
+        return str(error)
+    except OSError as error:
+        return f"{error.filename or 'a file'} cannot be read: {error.strerror or error}"
+    return None
+
+
+def read_state(checkpoint: Path) -> TrainerState:
+    """The state of the trainer in a checkpoint. Raises DataError if it cannot be parsed."""
+    try:
+        state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    except (ValueError, TypeError, RecursionError, FileNotFoundError) as error:
+        raise DataError("its trainer_state.json is missing or cannot be parsed") from error
+    if not all(map(is_number, (state.epoch, state.global_step, state.max_steps, state.num_train_epochs))):
+        raise DataError("its trainer_state.json has no number of steps or epochs")
+    return state
+
+
+def newest_intact(run: Path) -> tuple[Path | None, dict[Path, str]]:
+    """The newest intact checkpoint of a run, and what is wrong with each newer one."""
+    damaged: dict[Path, str] = {}
+    for checkpoint in reversed(_folders(run)):
+        damage = damage_of(checkpoint)
+        if damage is None:
+            return checkpoint, damaged
+        damaged[checkpoint] = damage
+    return None, damaged
+
+
+def resume_newest(run: Path, num_processes: int, *, or_start: bool) -> Path | None:
+    """Choose the newest intact checkpoint, and move damaged ones aside. None: train from the start, if allowed."""
+    checkpoint, damaged = newest_intact(run)
+    if checkpoint is not None:
+        _require_processes(checkpoint, num_processes)
+    elif not or_start:
+        reasons = "".join(f" {folder.name}: {damage}." for folder, damage in damaged.items())
+        earlier = _aside(run, "earlier")
+        such_as = f", such as {earlier[-1].name} of an earlier run" if earlier else ""
+        raise ConfigError(
+            f"There is no complete checkpoint in {run} to resume from.{reasons} Train without "
+            f"resume_from_checkpoint, or pass the folder of a checkpoint{such_as}."
+        )
+    done = _move_aside(run, damaged, "damaged")
+    if damaged:
+        skipped = ", ".join(f"{folder.name} ({damage}; {done[folder]})" for folder, damage in damaged.items())
+        logger.warning(
+            "Skipped %s in %s. %s.",
+            skipped,
+            run,
+            f"Resuming from {checkpoint.name}" if checkpoint else "No checkpoint is left: training from the start",
+        )
+    return checkpoint
+
+
+def resume_given(run: Path, checkpoint: Path, num_processes: int) -> Path:
+    """Check a checkpoint that the caller named, and move aside what the run would overwrite."""
+    if not checkpoint.is_dir():
+        raise DataError(f"There is no checkpoint {checkpoint}. {_remedy(checkpoint)}")
+    if not (checkpoint / MARKER).exists() and not _is_unfinished(checkpoint):
+        logger.warning("%s has no file '%s': whether it is damaged cannot be checked.", checkpoint, MARKER)
+        try:
+            read_state(checkpoint)
+        except DataError as error:
+            raise DataError(f"Cannot resume from {checkpoint}: {error}. {_remedy(checkpoint)}") from error
+    else:
+        damage = damage_of(checkpoint)
+        if damage is not None:
+            raise DataError(f"{checkpoint} is damaged: {damage}. {_remedy(checkpoint)}")
+        _require_processes(checkpoint, num_processes)
+    back_up_checkpoints(run, resumed=checkpoint)
+    return checkpoint
+
+
+def back_up_checkpoints(run: Path, resumed: Path | None = None) -> None:
+    """Rename the checkpoints of an earlier run in this folder, so that this run neither overwrites nor resumes them.
+
+    Those up to the resumed checkpoint belong to this run if they are in the same folder.
+    """
+    checkpoints = _folders(run)
+    if resumed is not None and resumed.resolve() in [folder.resolve() for folder in checkpoints]:
+        checkpoints = [folder for folder in checkpoints if _numbers(folder) > _numbers(resumed)]
+    done = _move_aside(run, checkpoints, "earlier")
+    if done:
+        changes = ", ".join(f"{folder.name} ({what})" for folder, what in done.items())
+        logger.warning("Moved checkpoints of an earlier run in %s out of the way: %s.", run, changes)
+
+
+def rotate_checkpoints(newest: Path, limit: int | None, best: str | None) -> None:
+    """Delete the checkpoints of the lowest steps while a run has more than `limit`; never the newest or the best.
+
+    transformers orders them by modification time: after the clock was set back, it would delete the newest. Ordered by
+    step, it would count and delete every folder whose name begins like a checkpoint's.
+    """
+    if not limit or limit < 0:
+        return
+    checkpoints = _folders(newest.parent)
+    kept = {newest.resolve(), *([Path(best).resolve()] if best else [])}
+    old = [checkpoint for checkpoint in checkpoints if checkpoint.resolve() not in kept]
+    num_kept = len(checkpoints) - len(old)
+    for checkpoint in old[: max(0, len(checkpoints) - max(limit, num_kept))]:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _move_aside(run: Path, checkpoints: Iterable[Path], label: str) -> dict[Path, str]:
+    """Rename checkpoints to LABEL-N-checkpoint-…, or delete unfinished ones. Returns what was done to each."""
+    number = 1 + max((_numbers(folder)[0] for folder in _aside(run, label)), default=0)
+    done: dict[Path, str] = {}
+    for checkpoint in checkpoints:
+        if _is_unfinished(checkpoint):
+            shutil.rmtree(checkpoint)
+            done[checkpoint] = "deleted"
+        else:
+            renamed = checkpoint.rename(checkpoint.with_name(f"{label}-{number}-{checkpoint.name}"))
+            done[checkpoint] = f"renamed to {renamed.name}"
+    return done
+
+
+def _aside(run: Path, label: str) -> list[Path]:
+    """The checkpoints that were renamed with this label."""
+    return _folders(run, rf"{label}-\d+-{_CHECKPOINT}")
+
+
+def _remedy(damaged: Path) -> str:
+    checkpoint, _ = newest_intact(damaged.parent)
+    return f"Resume from {checkpoint}, which is intact." if checkpoint else "Train from the start."
+
+
+def _require_processes(checkpoint: Path, num_processes: int) -> None:
+    num_writers = _read_marker(checkpoint).num_processes
+    if num_writers != num_processes:
+        raise ConfigError(
+            f"{checkpoint} was written by {num_writers} processes, but this run has {num_processes}. "
+            f"Resume with {num_writers} processes: each stored its own position in the data."
+        )
+
+
+def _is_unfinished(checkpoint: Path) -> bool:
+    """Whether the writing of the checkpoint began and did not end."""
+    return (checkpoint / UNFINISHED).is_file() and not (checkpoint / MARKER).is_file()
+
+
+def _read_marker(checkpoint: Path) -> Marker:
+    """The marker of a checkpoint. Raises DataError if it cannot be parsed, as an empty one."""
+    try:
+        return msgspec.json.decode((checkpoint / MARKER).read_bytes(), type=Marker)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"its file '{MARKER}' is empty or cannot be parsed") from error
+
+
+def _folders(run: Path, pattern: str = _CHECKPOINT) -> list[Path]:
+    """The folders of a run whose names match, in the order of the numbers in their names."""
+    folders = (folder for folder in run.glob("*") if re.fullmatch(pattern, folder.name) and folder.is_dir())
+    return sorted(folders, key=_numbers)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", folder.name)]
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """The files of a checkpoint by their relative names."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in (MARKER, UNFINISHED))
+    return {str(path.relative_to(folder)): path for path in paths}
+
+
+def _checksums(files: dict[str, Path], *, is_new: bool = False) -> dict[str, str]:
+    """The SHA-256 checksum of each file, in hexadecimal. New files are written to disk first."""
+
+    def checksum(path: Path) -> str:
+        if is_new:
+            sync(path)
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing and waiting for the disk leave Python's lock free
+        return dict(zip(files, pool.map(checksum, files.values()), strict=True))
