@@ -40,7 +40,7 @@ test-matrix: $(VENV)/.installed  ## by hand: the contract tests on every minor v
 	$(VENV)/bin/python scripts/test_matrix.py
 
 soak: $(VENV)/.installed  ## by hand, minutes: runs that are killed and damaged must resume to the same weights
-	OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 $(VENV)/bin/python -m tests.soak --rounds 10
+	OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 $(VENV)/bin/python -m tests.soak
 
 clean:
 	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist src/*.egg-info

@@ -131,21 +131,49 @@ def test_a_run_resumes_from_any_folder_but_not_with_changed_problems(tmp_path, m
     assert main(["train", "--resume", "../run"]) == 0
 
 
-def test_two_processes_train_one_run_and_end_without_threads_that_could_abort_them(tmp_path):
-    run = tmp_path / "run"
+def train_with_two_processes(tmp_path, *arguments):
+    """Two processes that train together; their exit codes and what they printed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     logs = [tmp_path / f"log-{rank}" for rank in range(2)]
-    options = ["--output_dir", str(run), "--max_steps", "2", "--use_cpu", "--rewards", "format", *SMALL]
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "ACCELERATE_USE_CPU": "true"}
     processes = [
-        launch(log, *options, RANK=str(rank), LOCAL_RANK=str(rank), **common) for rank, log in enumerate(logs)
+        launch(log, *arguments, RANK=str(rank), LOCAL_RANK=str(rank), **common) for rank, log in enumerate(logs)
     ]
     for process in processes:
         process.join(240)
-    texts = [log.read_text() for log in logs]
-    assert [process.exitcode for process in processes] == [0, 0], texts
+    return [process.exitcode for process in processes], [log.read_text() for log in logs]
+
+
+def test_two_processes_train_one_run_and_end_without_threads_that_could_abort_them(tmp_path):
+    run = tmp_path / "run"
+    options = ["--output_dir", str(run), "--max_steps", "2", "--use_cpu", "--rewards", "format", *SMALL]
+    codes, texts = train_with_two_processes(tmp_path, *options)
+    assert codes == [0, 0], texts
     assert [row["step"] for row in read_metrics(run)] == [1, 2]
     assert [text.count("before") for text in texts] == [2, 0]  # the summary and the table, by the main process
     assert all("threads [" in text and "gloo" not in text for text in texts)
+
+
+@pytest.mark.slow
+def test_two_processes_resume_from_the_same_intact_checkpoint_or_fail_with_the_same_error(tmp_path):
+    run = tmp_path / "run"
+    options = ["--output_dir", str(run), "--max_steps", "3", "--save_steps", "1", "--use_cpu", "--rewards", "format"]
+    codes, texts = train_with_two_processes(tmp_path, *options, *SMALL, *UNMEASURED)
+    assert codes == [0, 0], texts
+    copy_unfinished(run, tmp_path / "copy")
+    expected = load_file(run / "model/model.safetensors")
+    os.truncate(tmp_path / "copy/checkpoint-3/rollouts_1.pt", 10)
+    codes, texts = train_with_two_processes(tmp_path, "--resume", str(tmp_path / "copy"))
+    assert codes == [0, 0], texts
+    assert ["Skipped checkpoint-3 (rollouts_1.pt has 10 bytes" in text for text in texts] == [True, False]
+    weights = load_file(tmp_path / "copy/model/model.safetensors")
+    assert all(weights[name].equal(expected[name]) for name in expected)
+    assert not list((tmp_path / "copy").glob("damaged-2-*"))
+    for marker in (tmp_path / "copy").glob("checkpoint-*/complete"):
+        marker.write_text(json.dumps({**json.loads(marker.read_text()), "num_processes": 3}))
+    copy_unfinished(tmp_path / "copy", tmp_path / "of three")
+    codes, texts = train_with_two_processes(tmp_path, "--resume", str(tmp_path / "of three"))
+    assert codes == [2, 2], texts
+    assert all("was written by 3 processes, but this run has 2" in text for text in texts)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10, help="rounds of each kind of fault")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of each kind of fault")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 

@@ -3,6 +3,7 @@
 The processes are forked from a server that has imported TRL already, which saves ten seconds each time.
 """
 
+import gc
 import hashlib
 import json
 import multiprocessing
@@ -32,7 +33,7 @@ OPTIONS = {
 }
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.soak.training"])
+SERVER.set_forkserver_preload(["tests.soak.training", "tests.tiny"])
 
 
 class FullDisk(TrainerCallback):
@@ -65,6 +66,7 @@ def _run(model: str, run: Path, log: Path, disk: tuple[int, int] | None) -> None
     os.dup2(output, 1)
     os.dup2(output, 2)
     torch.set_num_threads(1)
+    gc.freeze()  # TRL collects garbage at the end, which takes half a second with the server's objects
     torch.manual_seed(int.from_bytes(os.urandom(4)))  # resume must not depend on it
     callbacks = [FullDisk(*disk)] if disk else []
     trainer = train(model, **settings(run, **{**OPTIONS, "trainer": ResumingTrainer}), callbacks=callbacks)

@@ -110,6 +110,7 @@ def test_files_added_later_and_other_times_are_no_damage(run):
     (run / "checkpoint-4/notes.txt").write_text("my favourite")
     (run / "checkpoint-4/evaluation").mkdir()
     (run / "checkpoint-4/evaluation/results.json").write_text("{}")
+    (run / "checkpoint-4/incomplete").touch()  # killed right after the marker was written
     os.utime(run / "checkpoint-4/model.safetensors", (0, 0))
     assert damage_of(run / "checkpoint-4") is None
     assert damage_of(shutil.copytree(run / "checkpoint-4", run / "copied")) is None
@@ -199,6 +200,7 @@ def test_rotation_keeps_the_best_and_the_one_just_written(run):
 
 def test_files_are_on_disk_before_the_marker_and_the_marker_before_the_checkpoint_counts(tmp_path, monkeypatch):
     folder = write_checkpoint(tmp_path, 2, is_complete=False)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 2}')
     events = []
     fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda file: (events.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file)))
@@ -213,5 +215,5 @@ def test_files_are_on_disk_before_the_marker_and_the_marker_before_the_checkpoin
         "shards/0.distcp",
         "complete.partial",
     }
-    assert {str(folder / name) for name in content} <= set(events[:rename])
+    assert {str(tmp_path / "metrics.jsonl"), *(str(folder / name) for name in content)} <= set(events[:rename])
     assert events[rename + 1 :] == [str(folder), str(tmp_path)]

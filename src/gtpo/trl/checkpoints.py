@@ -49,10 +49,10 @@ def begin_checkpoint(folder: Path) -> None:
 
 
 def complete_checkpoint(folder: Path, num_processes: int) -> None:
-    """Wait until the files of a checkpoint are on disk, then write its marker."""
+    """Wait until the files of a checkpoint, and the records of its run, are on disk; then write the marker."""
     files = _files(folder)
-    for subfolder in {path.parent for path in files.values()}:
-        sync(subfolder)
+    for path in {*(path.parent for path in files.values()), *folder.parent.glob("*.jsonl")}:
+        sync(path)
     sizes = {name: path.stat().st_size for name, path in files.items()}
     marker = Marker(num_processes, sizes, _checksums(files, is_new=True))
     write_atomic(folder / MARKER, msgspec.json.encode(marker))
