@@ -1,5 +1,6 @@
 """Damaged checkpoints are detected, skipped with a reason and kept; the newest survives rotation and power cuts."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -52,7 +53,7 @@ def flip(path):
 
 def use_sizes_only(checkpoint):
     """Rewrite a marker as earlier versions wrote it."""
-    marker = json.loads((checkpoint / "complete").read_text())
+    marker = json.loads((checkpoint / "complete").read_text().splitlines()[0])
     (checkpoint / "complete").write_text(json.dumps({name: marker[name] for name in ("num_processes", "files")}))
 
 
@@ -98,11 +99,21 @@ def test_a_marker_that_cannot_be_parsed_is_damage(content, run):
     assert damage_of(run / "checkpoint-4") == "its file 'complete' is empty or cannot be parsed"
 
 
-def test_a_marker_that_names_files_outside_the_checkpoint_opens_none_of_them(run):
+def test_changed_missing_and_truncated_bytes_of_a_marker_are_noticed(run):
     marker = run / "checkpoint-4/complete"
-    content = json.loads(marker.read_text())
+    content = marker.read_bytes()
+    for place in [*range(24), *range(24, len(content), 13)]:
+        start, byte, rest = content[:place], content[place], content[place + 1 :]
+        for damaged in (start + bytes([byte ^ 3]) + rest, start + rest, start):
+            marker.write_bytes(damaged)
+            assert damage_of(run / "checkpoint-4") is not None
+
+
+def test_a_marker_that_names_files_outside_the_checkpoint_opens_none_of_them(run):
     for name in ("/dev/zero", "../checkpoint-2/optimizer.pt"):
-        marker.write_text(json.dumps({**content, "files": {name: 0}, "sha256": {name: "0"}}))
+        line = json.dumps({"num_processes": 1, "files": {name: 0}, "sha256": {name: "0"}})
+        checksum = hashlib.sha256(line.encode()).hexdigest()
+        (run / "checkpoint-4/complete").write_text(f"{line}\n{checksum}")
         assert damage_of(run / "checkpoint-4") == f"{name} is missing"
 
 
@@ -146,7 +157,7 @@ def test_without_an_intact_checkpoint_a_run_starts_or_is_refused(run, caplog):
         resume_newest(run, 1, or_start=False)
     assert len(names(run)) == 3
     assert resume_newest(run, 1, or_start=True) is None
-    assert "No checkpoint is left: training from the start." in caplog.text
+    assert "No intact checkpoint is left: training from the start." in caplog.text
     assert names(run) == ["damaged-1-checkpoint-10", "damaged-1-checkpoint-2", "damaged-1-checkpoint-4"]
 
 

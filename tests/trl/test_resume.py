@@ -137,8 +137,7 @@ def test_a_trainer_that_resumed_starts_a_new_run_in_the_first_order(tiny_model, 
 
 
 def test_another_number_of_processes_is_refused(run_folder, tiny_model):
-    marker = run_folder / "checkpoint-4/complete"
-    marker.write_text(json.dumps({**json.loads(marker.read_text()), "num_processes": 2}))
+    (run_folder / "checkpoint-4/complete").write_text('{"num_processes": 2, "files": {}}')
     with pytest.raises(ConfigError, match="was written by 2 processes, but this run has 1"):
         resume(tiny_model, run_folder, max_steps=6)
 

@@ -54,8 +54,7 @@ def complete_checkpoint(folder: Path, num_processes: int) -> None:
     for path in {*(path.parent for path in files.values()), *folder.parent.glob("*.jsonl")}:
         sync(path)
     sizes = {name: path.stat().st_size for name, path in files.items()}
-    marker = Marker(num_processes, sizes, _checksums(files, is_new=True))
-    write_atomic(folder / MARKER, msgspec.json.encode(marker))
+    _write_marker(folder, Marker(num_processes, sizes, _checksums(files, is_new=True)))
     sync(folder.parent)
     (folder / UNFINISHED).unlink(missing_ok=True)
 
@@ -125,7 +124,9 @@ def resume_newest(run: Path, num_processes: int, *, or_start: bool) -> Path | No
             "Skipped %s in %s. %s.",
             skipped,
             run,
-            f"Resuming from {checkpoint.name}" if checkpoint else "No checkpoint is left: training from the start",
+            f"Resuming from {checkpoint.name}"
+            if checkpoint
+            else "No intact checkpoint is left: training from the start",
         )
     return checkpoint
 
@@ -217,12 +218,23 @@ def _is_unfinished(checkpoint: Path) -> bool:
     return (checkpoint / UNFINISHED).is_file() and not (checkpoint / MARKER).is_file()
 
 
+def _write_marker(checkpoint: Path, marker: Marker) -> None:
+    """Write a line with the marker, and a line with its own checksum."""
+    line = msgspec.json.encode(marker)
+    write_atomic(checkpoint / MARKER, line + b"\n" + hashlib.sha256(line).hexdigest().encode())
+
+
 def _read_marker(checkpoint: Path) -> Marker:
-    """The marker of a checkpoint. Raises DataError if it cannot be parsed, as an empty one."""
+    """The marker of a checkpoint. Raises DataError if it is empty or damaged."""
+    line, _, checksum = (checkpoint / MARKER).read_bytes().partition(b"\n")
     try:
-        return msgspec.json.decode((checkpoint / MARKER).read_bytes(), type=Marker)
+        marker = msgspec.json.decode(line, type=Marker)
     except (ValueError, RecursionError) as error:
         raise DataError(f"its file '{MARKER}' is empty or cannot be parsed") from error
+    is_of_earlier_version = not checksum and not marker.sha256
+    if not is_of_earlier_version and checksum != hashlib.sha256(line).hexdigest().encode():
+        raise DataError(f"its file '{MARKER}' changed after the checkpoint was written")
+    return marker
 
 
 def _folders(run: Path, pattern: str = _CHECKPOINT) -> list[Path]:
