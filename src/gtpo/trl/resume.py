@@ -44,7 +44,7 @@ class CompleteCheckpoints(_Parent):
     def train(
         self, resume_from_checkpoint: str | bool | None = None, *args: Any, or_start: bool = False, **kwargs: Any
     ) -> Any:
-        """Train. True resumes from the newest intact checkpoint, or with `or_start` from none if none is intact."""
+        """Train as the parent does. True means the newest intact checkpoint; `or_start` allows a start without one."""
         checkpoint = self._on_main_process(lambda: self._choose(resume_from_checkpoint, or_start))
         self._finished_epochs = 0
         if checkpoint is None:
