@@ -80,7 +80,7 @@ def main() -> int:
     from gtpo.lab import lab_model_dir
     from gtpo.problems.lab import lab_problems
     from gtpo.records import METRICS_FILE
-    from gtpo.trl.recording import MetricsRecorder
+    from gtpo.trl.recording import Recorder
 
     made_with = {"reward": "paper", **TRACES[args.name]}
     seed, is_gtpo, num_prompts = made_with["seed"], made_with["method"] == "gtpo", 8
@@ -103,7 +103,7 @@ def main() -> int:
         train_dataset=Dataset.from_list(rows),
     )
     if not is_gtpo:
-        trainer.add_callback(MetricsRecorder())
+        trainer.add_callback(Recorder())
     trainer.train()
     write_csv(list(JsonLines(folder / METRICS_FILE).rows()), args.out / f"{args.name}.csv")
     return 0

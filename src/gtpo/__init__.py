@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gtpo.trl.config import GTPOConfig
     from gtpo.trl.fast import FastGRPOTrainer
     from gtpo.trl.trainer import GTPOTrainer
+    from gtpo.trl.watch import watch
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,7 @@ __all__ = [
     "conflict_mask",
     "entropy_filter",
     "shape_advantages",
+    "watch",
 ]
 
 _HOMES = {
@@ -46,6 +48,7 @@ _HOMES = {
     "GTPOConfig": "gtpo.trl.config",
     "FastGRPOTrainer": "gtpo.trl.fast",
     "GTPOTrainer": "gtpo.trl.trainer",
+    "watch": "gtpo.trl.watch",
 }
 
 

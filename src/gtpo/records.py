@@ -19,15 +19,21 @@ if TYPE_CHECKING:
 
 METRICS_FILE = "metrics.jsonl"
 GROUPS_FILE = "groups.jsonl"
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, SCHEMA)
+"""Schema 1 has no method, reason, log-probabilities or truncation, and every group has texts."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CompletionRecord:
-    """One completion; the lists have one entry per token."""
+    """One completion; the lists have one entry per token. A list is None if it was not recorded.
 
-    token_ids: list[int]
-    pieces: list[str]
+    In a group with `method="grpo"` the fields of GTPO (`push`, `kept`, `prefix`, `suffix` and `token_weight`) show
+    what its conflict weights alone would have changed.
+    """
+
+    token_ids: list[int] | None
+    pieces: list[str] | None
     rewards: dict[str, float | None]  # by reward function, before weighting; None if it could not score
     advantage: float | None  # A
     push: float | None  # A − γ⟨H⟩
@@ -37,13 +43,20 @@ class CompletionRecord:
     prefix: int  # tokens in the conflict run from the start
     suffix: int  # tokens in the conflict run from the end
     token_weight: list[float | None]  # λ; 0 on tokens that are not trained
-    token_advantage: list[float | None]  # Ã
+    token_advantage: list[float | None]  # as the trainer used it: Ã with GTPO, A with GRPO
     token_entropy: list[float | None] | None
     trained: list[bool]
+    token_logp: list[float | None] | None = None
+    truncated: bool | None = None  # ended by the length limit; None if unknown
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.trained)
 
     def __post_init__(self) -> None:
-        size = len(self.token_ids)
-        lists = (self.pieces, self.token_weight, self.token_advantage, self.token_entropy, self.trained)
+        size = self.num_tokens
+        texts = (self.token_ids, self.pieces)
+        lists = (*texts, self.token_weight, self.token_advantage, self.token_entropy, self.token_logp)
         if any(values is not None and len(values) != size for values in lists):
             raise ValueError("its lists differ in length")
         if not (0 <= self.prefix <= size and 0 <= self.suffix <= size):
@@ -52,14 +65,16 @@ class CompletionRecord:
 
 @dataclasses.dataclass(frozen=True)
 class GroupRecord:
-    """The completions of one prompt in one step."""
+    """The completions of one prompt in one step. `prompt` is None if texts were not recorded."""
 
     step: int
-    prompt: str
+    prompt: str | None
     completions: list[CompletionRecord]
     entropy_threshold: float | None
     initial_entropy: float | None
     schema: int = SCHEMA
+    method: str = "gtpo"  # whose advantages the trainer used: gtpo, or grpo for every other trainer
+    reason: str | None = None  # why this group of the step was recorded, in one word
 
     def __post_init__(self) -> None:
         if not self.completions:
@@ -71,11 +86,13 @@ def completion_record(
     row: int,
     *,
     token_ids: list[int],
-    pieces: list[str],
+    pieces: list[str] | None,
     rewards: dict[str, float | None],
     advantage: float,
     entropy: float | None = None,
     token_entropy: list[float | None] | None = None,
+    token_logp: list[float | None] | None = None,
+    truncated: bool | None = None,
 ) -> CompletionRecord:
     """The record of one row of what `shape_advantages` returned, with what only the host knows about it."""
     size = len(token_ids)
@@ -94,14 +111,16 @@ def completion_record(
         token_advantage=shaped.advantages[row, :size].tolist(),
         token_entropy=token_entropy,
         trained=shaped.trained[row, :size].tolist(),
+        token_logp=token_logp,
+        truncated=truncated,
     )
 
 
 def group_from_row(row: dict[str, Any]) -> GroupRecord:
     """A group from its JSON form, `dataclasses.asdict`; DataError if a field is missing or has the wrong type."""
-    if row.get("schema") != SCHEMA:
+    if row.get("schema") not in READABLE:
         raise DataError(
-            f"A group record has schema {row.get('schema')!r:.40}, this version reads schema {SCHEMA}. "
+            f"A group record has schema {row.get('schema')!r:.40}, this version reads schema 1 and {SCHEMA}. "
             "Read it with the version of gtpo that wrote it."
         )
     try:

@@ -38,7 +38,7 @@ def test_every_method_prints_a_summary_before_and_a_table_after_training(trained
     assert "INFO" not in err
     for word in ("before", "after", "accuracy", "format", "entropy", "gtpo eval", "gtpo compare"):
         assert word in out
-    assert ("gtpo inspect" in out) == ("groups.jsonl" in err) == (method == "gtpo")
+    assert ("gtpo inspect" in out) == ("groups.jsonl" in err) == (method != "sft")
 
 
 def test_every_method_leaves_the_folder_of_a_run(trained):
@@ -56,8 +56,9 @@ def test_every_method_leaves_the_folder_of_a_run(trained):
     assert "step 2" in (run / "train.log").read_text()
     if method != "sft":
         assert {"accuracy", "format", "rewards/timeouts"} <= read_metrics(run)[0].keys()
-    if method == "gtpo":
-        assert read_groups(run)[0].completions[0].pieces
+        group = read_groups(run)[0]
+        assert group.method == method
+        assert group.completions[0].pieces
 
 
 def test_the_folder_of_a_finished_run_can_be_the_model_of_the_next(trained, tmp_path, capsys):

@@ -11,7 +11,7 @@ from trl.generation import vllm_generation
 from trl.trainer import grpo_trainer
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.trl import checkpoints, checks, fast, padding, resume, trimming, versions, watch
+from gtpo.trl import checkpoints, checks, fast, generated, padding, recording, resume, trimming, versions, watch
 from gtpo.trl.checks import CHOICES
 from gtpo.trl.config import PROVEN_LOSS_TYPES
 from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS
@@ -191,14 +191,11 @@ def test_what_trimming_reads_of_the_parent_exists():
         assert f"self.{name} = " in source
 
 
-OF_GTPO = {"config", "trainer", "gathering", "state", "recording"}
+OF_GTPO = {"config", "trainer", "gathering", "state"}
+FOR_ANY_TRAINER = [fast, resume, checkpoints, trimming, padding, watch, recording, generated, checks, versions]
 
 
-@pytest.mark.parametrize(
-    "module",
-    [fast, resume, checkpoints, trimming, padding, watch, checks, versions],
-    ids=lambda module: module.__name__,
-)
+@pytest.mark.parametrize("module", FOR_ANY_TRAINER, ids=lambda module: module.__name__)
 def test_files_for_any_trainer_import_nothing_of_gtpo_on_trl(module):
     imports = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]
     assert not {node.module for node in imports} & {f"gtpo.trl.{name}" for name in OF_GTPO}

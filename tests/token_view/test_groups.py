@@ -33,14 +33,14 @@ def test_torn_lines_other_schemas_and_damaged_records_are_skipped_with_a_note(ru
         {**good, "completions": [{**completion, "advantage": "x"}]},
     ]
     with (run / "groups.jsonl").open("a") as file:
-        for row in [{**good, "schema": 2}, *damaged]:
+        for row in [{**good, "schema": 3}, *damaged]:
             file.write(json.dumps(row) + "\n")
         file.write('{"a":' * 200_000 + "\n")
         file.write('{"schema": 1, "st')
     loaded = load_groups(run)
     assert loaded.steps == [1, 11, 21]
     notes = " ".join(loaded.notes)
-    assert f"{1 + len(damaged)} of the records in groups.jsonl skipped: not schema 1, or fields are missing" in notes
+    assert f"{1 + len(damaged)} of the records in groups.jsonl skipped: not schema 1 or 2, or fields" in notes
     assert "2 of the records in groups.jsonl skipped: not a complete JSON line" in notes
 
 
@@ -60,7 +60,7 @@ def test_a_step_that_was_not_recorded_is_refused_with_the_recorded_steps(run):
 
 def test_a_folder_without_groups_is_refused_with_a_remedy(run, tmp_path_factory):
     empty = tmp_path_factory.mktemp("empty")
-    with pytest.raises(DataError, match=r"groups\.jsonl does not exist\. Pass the folder of a GTPO run"):
+    with pytest.raises(DataError, match=r"groups\.jsonl does not exist\. Pass the folder of a run"):
         load_groups(empty)
     with pytest.raises(DataError, match="does not exist"):
         load_groups(empty / "nowhere")
@@ -70,7 +70,7 @@ def test_a_folder_without_groups_is_refused_with_a_remedy(run, tmp_path_factory)
     with pytest.raises(DataError, match=r"has no groups to show\. The run has not recorded any yet"):
         load_groups(empty)
     (empty / "groups.jsonl").write_text('{"schema": 9}\n')
-    with pytest.raises(DataError, match=r"has no groups to show\. 1 of the records .* not schema 1"):
+    with pytest.raises(DataError, match=r"has no groups to show\. 1 of the records .* not schema 1 or 2"):
         load_groups(empty)
     (empty / "groups.jsonl").unlink()
     (empty / "completions").mkdir()

@@ -76,7 +76,8 @@ def _count(completion: CompletionRecord, changes: Changes) -> None:
     if not completion.kept:
         changes.filtered += 1
         return
-    fates, is_tag = token_fates(completion), tag_tokens(completion.pieces)
+    fates = token_fates(completion)
+    is_tag = [False] * completion.num_tokens if completion.pieces is None else tag_tokens(completion.pieces)
     changes.protected += fates.count("skipped")
     changes.amplified += fates.count("amplified")
     for position, is_trained in enumerate(completion.trained):

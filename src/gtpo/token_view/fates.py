@@ -39,7 +39,7 @@ def token_fates(completion: CompletionRecord) -> list[str]:
     ...                              [0.0, 1.0], [0.0, -1.0], None, [True, True]))
     ['skipped', 'down']
     """
-    size = len(completion.token_ids)
+    size = completion.num_tokens
     if not completion.valid:
         return ["invalid"] * size
     if not completion.kept:
@@ -47,9 +47,19 @@ def token_fates(completion: CompletionRecord) -> list[str]:
     return [_fate(completion, position) for position in range(size)]
 
 
+def plain_fates(completion: CompletionRecord) -> list[str]:
+    """The name of each token's fate in plain GRPO: without conflict weights.
+
+    >>> plain_fates(CompletionRecord([5, 6], ["a", "b"], {}, -1.0, -1.0, None, True, True, 1, 0,
+    ...                              [0.0, 1.0], [-1.0, -1.0], None, [True, True]))
+    ['down', 'down']
+    """
+    return token_fates(dataclasses.replace(completion, token_weight=[1.0] * completion.num_tokens))
+
+
 def in_conflict_run(completion: CompletionRecord, position: int) -> bool:
     """Whether the token is in one of the completion's two conflict runs."""
-    return position < completion.prefix or position >= len(completion.token_ids) - completion.suffix
+    return position < completion.prefix or position >= completion.num_tokens - completion.suffix
 
 
 def _fate(completion: CompletionRecord, position: int) -> str:

@@ -9,6 +9,12 @@ from gtpo.errors import DataError
 from gtpo.files import JsonLines
 from gtpo.records import GROUPS_FILE, SCHEMA, GroupRecord, group_from_row
 
+NO_TEXTS = "The texts were not recorded (texts=False): tokens are shown by their position."
+NO_SCORES = (
+    "Entropies and log-probabilities were not recorded. They are left out if the model is sharded over processes or "
+    "takes images."
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class LoadedGroups:
@@ -39,10 +45,15 @@ def load_groups(run: Path | str) -> LoadedGroups:
         try:
             groups.append(group_from_row(row))
         except DataError:
-            skipped[f"not schema {SCHEMA}, or fields are missing or inconsistent"] += 1
+            skipped[f"not schema 1 or {SCHEMA}, or fields are missing or inconsistent"] += 1
     notes = [f"{count} of the records in {path.name} skipped: {reason}." for reason, count in skipped.items()]
     if not groups:
         raise DataError(f"{path} has no groups to show. " + (" ".join(notes) or "The run has not recorded any yet."))
+    completions = [completion for group in groups for completion in group.completions]
+    if all(completion.pieces is None for completion in completions):
+        notes.append(NO_TEXTS)
+    if all(completion.token_entropy is None and completion.token_logp is None for completion in completions):
+        notes.append(NO_SCORES)
     return LoadedGroups(sorted(groups, key=lambda group: group.step), notes)
 
 
@@ -51,7 +62,7 @@ def _groups_file(run: Path) -> Path:
     if path.is_file():
         return path
     runs = sorted(str(file.parent) for file in run.glob(f"*/{GROUPS_FILE}"))
-    hint = "Pass the folder of a GTPO run; a run records groups unless record_groups is 0."
+    hint = "Pass the folder of a run of `gtpo train`, or of a trainer with gtpo.watch(trainer) and record_groups > 0."
     if any(run.glob("completions/*.parquet")) or any(run.glob("*.parquet")):
         hint = f"But there are completions that TRL logged. Try: gtpo inspect --completions {run}"
     elif runs:

@@ -8,6 +8,7 @@ const state = {
   group: data.opened,
   view: fragment.get("view") || (innerWidth < 700 ? "flow" : "aligned"),
   current: null, // [row, place] of the last focused token
+  withGtpo: false, // show what GTPO would do to a group that was trained without it
 };
 let rows = []; // the completions of the group, the good ones first
 let cells = []; // cells[row][place] is the element of that token
@@ -31,8 +32,10 @@ const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(sh
 const sign = (row) => (!row.valid || Math.abs(row.advantage) <= TIED ? 0 : Math.sign(row.advantage));
 const isLn2 = (threshold) => Math.abs(threshold - Math.LN2) < 1e-4;
 const inPrefix = (row, place) => place < row.prefix;
-const inSuffix = (row, place) => place >= row.ids.length - row.suffix;
+const inSuffix = (row, place) => place >= row.size - row.suffix;
 const inRun = (row, place) => inPrefix(row, place) || inSuffix(row, place);
+const isPlain = () => data.groups[state.group].is_plain && !state.withGtpo;
+const isHypothetical = () => data.rollouts || data.groups[state.group].is_plain;
 
 function tokenElement(index, place, parent) {
   const row = rows[index];
@@ -65,8 +68,9 @@ function factsElement(row, parent) {
   const value = (label, text, place = values) => make("b", "", text, make("span", "", label + " ", place));
   value("advantage", signed(row.advantage), who);
   for (const [name, reward] of row.rewards) value(name, number(reward));
-  if (!data.rollouts) value("push", signed(row.push));
-  value("tokens", row.ids.length);
+  if (!isHypothetical()) value("push", signed(row.push));
+  value("tokens", row.size);
+  if (row.truncated) make("span", "", "truncated", values);
   if (row.entropy !== null) {
     const meter = make("div", "meter", null, facts);
     const above = group.threshold !== null && row.entropy > group.threshold;
@@ -86,7 +90,7 @@ function flowTokens(index, places, parent) {
     tokenElement(index, place, parent);
     if (breaks.has(place)) make("br", "", null, parent);
   }
-  if (!rows[index].ids.length) make("span", "empty", "empty completion", parent);
+  if (!rows[index].size) make("span", "empty", "empty completion", parent);
 }
 
 function drawFlow(parent) {
@@ -94,14 +98,14 @@ function drawFlow(parent) {
   rows.forEach((row, index) => {
     const card = make("article", "", null, flow);
     factsElement(row, card);
-    flowTokens(index, row.ids.keys(), make("div", "box", null, card));
+    flowTokens(index, row.texts.keys(), make("div", "box", null, card));
   });
 }
 
 /* The columns of a row's tokens: `left` for the shared prefix, `right` for the shared suffix, `middle` for the rest. Each
    token is shown once. Where left and right overlap, the row's own conflict runs decide. */
 function columns(row, left, right) {
-  const size = row.ids.length;
+  const size = row.size;
   const places = { left: [], middle: [], right: [] };
   for (let place = 0; place < size; place++) {
     const endsIn = place >= size - right;
@@ -151,7 +155,7 @@ function drawAligned(parent) {
 function drawLegend() {
   const present = new Set(data.groups.flatMap((group) => group.completions.flatMap((row) => row.fates)));
   data.fates.forEach((fate, index) => {
-    const never = data.rollouts && fate.name === "filtered";
+    const never = data.groups.every((group) => data.rollouts || group.is_plain) && fate.name === "filtered";
     if ((fate.rare || never) && !present.has(index)) return;
     const item = make("li", "", null, at("legend"));
     make("span", `token ${fate.name}`, fate.label, item);
@@ -163,9 +167,9 @@ function drawChanges() {
   const box = at("changes");
   box.replaceChildren();
   const table = make("table", "counts", null, box);
-  make("caption", "", data.rollouts ? "What would GTPO have changed?" : "What did GTPO change?", table);
+  make("caption", "", isHypothetical() ? "What would GTPO have changed?" : "What did GTPO change?", table);
   const titles = ["", "tokens protected", "downward push removed", "tokens amplified", "upward push added", "conflict tokens in format tags"];
-  if (!data.rollouts) titles.push("completions filtered");
+  if (!isHypothetical()) titles.push("completions filtered");
   const head = make("tr", "", null, make("thead", "", null, table));
   titles.forEach((title) => make("th", "", title, head));
   const body = make("tbody", "", null, table);
@@ -176,7 +180,7 @@ function drawChanges() {
     [
       share(changes.protected, changes.tokens), percent(changes.share_removed), share(changes.amplified, changes.tokens),
       percent(changes.share_added), `${percent(changes.share_tags)} of ${changes.conflicts.toLocaleString("en")}`,
-      ...(data.rollouts ? [] : [share(changes.filtered, changes.completions)]),
+      ...(isHypothetical() ? [] : [share(changes.filtered, changes.completions)]),
     ].forEach((text) => make("td", "", text, row));
   };
   line("this group", data.groups[state.group].changes);
@@ -185,9 +189,10 @@ function drawChanges() {
 
 function shared(row, place) {
   const partners = [];
+  if (!row.ids) return partners;
   rows.forEach((other, index) => {
     if (sign(other) * sign(row) >= 0) return;
-    const fromEnd = other.ids.length - row.ids.length + place;
+    const fromEnd = other.size - row.size + place;
     if (inPrefix(row, place) && other.ids[place] === row.ids[place]) partners.push([index, place]);
     else if (inSuffix(row, place) && other.ids[fromEnd] === row.ids[place]) partners.push([index, fromEnd]);
   });
@@ -196,7 +201,7 @@ function shared(row, place) {
 
 function sentence(row, place, partners) {
   const fate = data.fates[row.fates[place]];
-  if (!inRun(row, place) || ["filtered", "invalid"].includes(fate.name)) return `${fate.label}: ${fate.meaning}`;
+  if (isPlain() || !inRun(row, place) || ["filtered", "invalid"].includes(fate.name)) return `${fate.label}: ${fate.meaning}`;
   const where = inPrefix(row, place) ? "prefix" : "suffix";
   const others = partners.map(([index]) => `#${rows[index].sample}`).join(", ");
   const kind = sign(row) > 0 ? "bad" : "good";
@@ -206,6 +211,7 @@ function sentence(row, place, partners) {
     amplified: `its upward push is multiplied by ${number(weight)}`,
     worsened: `its push is multiplied by ${number(weight)}; the push is downward because γ⟨H⟩ exceeds the advantage`,
   }[fate.name] || fate.label;
+  if (!partners.length) return `Shared ${where}: a ${kind} completion has the same token in this position, so ${effect}.`;
   const subject = partners.length > 1 ? `completions ${others} have` : `completion ${others} has`;
   return `Shared ${where}: the ${kind} ${subject} the same token in this position, so ${effect}.`;
 }
@@ -214,7 +220,7 @@ function showDetails(index, place) {
   const row = rows[index];
   for (const element of document.querySelectorAll(".current, .partner")) element.classList.remove("current", "partner");
   cells[index][place].classList.add("current");
-  const partners = inRun(row, place) ? shared(row, place) : [];
+  const partners = inRun(row, place) && !isPlain() ? shared(row, place) : [];
   for (const [other, there] of partners) cells[other][there]?.classList.add("partner");
   const box = at("details");
   box.replaceChildren();
@@ -222,11 +228,13 @@ function showDetails(index, place) {
   make("span", `token ${data.fates[row.fates[place]].name}`, data.texts[row.texts[place]], line);
   const figure = (label, value) => make("b", "", value, make("span", "figure", label + " ", line));
   figure("completion", `#${row.sample}`);
-  figure("token", `${place + 1} of ${row.ids.length}`);
-  figure("id", row.ids[place]);
+  figure("token", `${place + 1} of ${row.size}`);
+  if (row.ids) figure("id", row.ids[place]);
   figure("entropy", row.entropies ? `${number(row.entropies[place], 3)} nats` : "not recorded");
-  figure("λ", number(row.weights[place]));
-  figure("Ã", signed(row.advantages[place]));
+  figure("log p", row.logps ? number(row.logps[place], 3) : "not recorded");
+  if (isPlain()) figure("A", signed(row.advantages[place]));
+  else figure("λ", number(row.weights[place]));
+  if (!data.groups[state.group].is_plain) figure("Ã", signed(row.advantages[place]));
   make("div", "", sentence(row, place, partners), box);
 }
 
@@ -235,8 +243,8 @@ function hint() {
   at("details").replaceChildren(line);
   if (matchMedia("(hover: none) and (pointer: coarse)").matches) return make("span", "", "Tap a token for details.", line);
   make("span", "", "Hover over a token, or use the keys:", line);
-  for (const [keys, what] of [["← → ↑ ↓", "tokens"], ["n p", "groups"], ["] [", "steps"], ["v", "layout"], ["e", "entropy"], ["t", "theme"]]) {
-    if (what === "entropy" && at("entropy").hidden) continue;
+  for (const [keys, what] of [["← → ↑ ↓", "tokens"], ["n p", "groups"], ["] [", "steps"], ["v", "layout"], ["g", "with GTPO"], ["e", "entropy"], ["t", "theme"]]) {
+    if ((what === "entropy" && at("entropy").hidden) || (what === "with GTPO" && at("gtpo").hidden)) continue;
     const pair = make("span", "figure", null, line);
     for (const key of keys.split(" ")) make("kbd", "", key, pair), pair.append(" ");
     pair.append(what);
@@ -245,7 +253,7 @@ function hint() {
 
 function draw() {
   const group = data.groups[state.group];
-  rows = group.completions.map((row, index) => ({ ...row, sample: index + 1 }));
+  rows = group.completions.map((row, index) => ({ ...row, sample: index + 1, fates: isPlain() ? row.plain_fates : row.fates }));
   rows.sort((first, second) => (second.valid - first.valid) || (second.advantage - first.advantage));
   cells = rows.map(() => []);
   state.current = null;
@@ -257,6 +265,8 @@ function draw() {
   const inStep = data.groups.map((_, index) => index).filter((index) => data.groups[index].step === group.step);
   at("step").value = group.step;
   at("group-number").textContent = `group ${inStep.indexOf(state.group) + 1} of ${inStep.length}`;
+  at("reason").textContent = group.reason ? `recorded for: ${group.reason}` : "";
+  at("gtpo").setAttribute("aria-pressed", state.withGtpo);
   at("group-back").disabled = state.group === 0;
   at("group-on").disabled = state.group === data.groups.length - 1;
   at("step-back").disabled = inStep[0] === 0;
@@ -279,6 +289,11 @@ function setView(view) {
   state.view = view;
   draw();
 }
+function toggleGtpo() {
+  if (at("gtpo").hidden) return;
+  state.withGtpo = !state.withGtpo;
+  draw();
+}
 function toggleEntropy() {
   at("entropy").setAttribute("aria-pressed", root.classList.toggle("entropies"));
 }
@@ -299,7 +314,7 @@ function focusToken(index, place) {
 function walk(key) {
   if (!state.current) return focusToken(cells.findIndex((row) => row.length), 0);
   const [index, place] = state.current;
-  const size = rows[index].ids.length;
+  const size = rows[index].size;
   if (key === "ArrowLeft") return focusToken(index, place - 1);
   if (key === "ArrowRight") return focusToken(index, place + 1);
   if (key === "Home") return focusToken(index, 0);
@@ -307,12 +322,12 @@ function walk(key) {
   const next = index + (key === "ArrowUp" ? -1 : 1);
   if (!rows[next]) return;
   const nearEnd = size - place <= Math.max(...rows.map((row) => row.suffix));
-  focusToken(next, nearEnd ? rows[next].ids.length - size + place : place);
+  focusToken(next, nearEnd ? rows[next].size - size + place : place);
 }
 
 const KEYS = {
   n: () => goTo(state.group + 1), p: () => goTo(state.group - 1), "]": () => moveStep(1), "[": () => moveStep(-1),
-  v: () => setView(state.view === "flow" ? "aligned" : "flow"), e: toggleEntropy, t: toggleTheme,
+  v: () => setView(state.view === "flow" ? "aligned" : "flow"), e: toggleEntropy, t: toggleTheme, g: toggleGtpo,
 };
 
 function listen() {
@@ -338,6 +353,7 @@ function listen() {
   at("step").onchange = (event) => goToStep(+event.target.value);
   at("view-aligned").onclick = () => setView("aligned");
   at("view-flow").onclick = () => setView("flow");
+  at("gtpo").onclick = toggleGtpo;
   at("entropy").onclick = toggleEntropy;
   at("theme").onclick = toggleTheme;
 }
@@ -351,6 +367,7 @@ function start() {
   for (const note of data.notes) make("div", "note", note, at("notes"));
   for (const step of new Set(data.groups.map((group) => group.step))) make("option", "", step, at("step")).value = step;
   at("entropy").hidden = !data.groups.some((group) => group.completions.some((row) => row.entropies));
+  at("gtpo").hidden = !data.groups.some((group) => group.is_plain);
   drawLegend();
   listen();
   draw();

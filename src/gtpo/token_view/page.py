@@ -18,7 +18,7 @@ from gtpo.files import finite, is_number
 from gtpo.records import CompletionRecord, GroupRecord
 from gtpo.text import visible, visible_lines
 from gtpo.token_view.changes import count_changes
-from gtpo.token_view.fates import FATES, token_fates
+from gtpo.token_view.fates import FATES, plain_fates, token_fates
 from gtpo.token_view.groups import LoadedGroups
 
 MAX_TOKENS = 400_000
@@ -72,7 +72,7 @@ def embedded_json(data: Any) -> str:
 
 def thin_out(groups: Sequence[GroupRecord], max_tokens: int) -> list[int]:
     """The indices of evenly spaced groups that have about `max_tokens` tokens together; at least one."""
-    total = sum(len(completion.token_ids) for group in groups for completion in group.completions)
+    total = sum(completion.num_tokens for group in groups for completion in group.completions)
     num_shown = len(groups) if total <= max_tokens else max(1, len(groups) * max_tokens // total)
     return [number * len(groups) // num_shown for number in range(num_shown)]
 
@@ -80,16 +80,20 @@ def thin_out(groups: Sequence[GroupRecord], max_tokens: int) -> list[int]:
 def _group(group: GroupRecord, texts: dict[str, int]) -> dict[str, Any]:
     return {
         "step": group.step,
-        "prompt": visible_lines(group.prompt),
+        "is_plain": group.method != "gtpo",
+        "reason": visible(group.reason or ""),
+        "prompt": "not recorded" if group.prompt is None else visible_lines(group.prompt),
         "threshold": _number(group.entropy_threshold),
-        "completions": [_completion(completion, texts) for completion in group.completions],
+        "completions": [_completion(completion, texts, group.method != "gtpo") for completion in group.completions],
         "changes": dataclasses.asdict(count_changes([group])),
     }
 
 
-def _completion(completion: CompletionRecord, texts: dict[str, int]) -> dict[str, Any]:
+def _completion(completion: CompletionRecord, texts: dict[str, int], is_plain: bool) -> dict[str, Any]:
     names = list(FATES)
-    entropies = completion.token_entropy
+    pieces = completion.pieces
+    if pieces is None:
+        pieces = [str(position) for position in range(1, completion.num_tokens + 1)]
     return {
         "rewards": [[visible(str(name)), _number(value)] for name, value in completion.rewards.items()],
         "advantage": _number(completion.advantage),
@@ -99,14 +103,22 @@ def _completion(completion: CompletionRecord, texts: dict[str, int]) -> dict[str
         "valid": completion.valid,
         "prefix": completion.prefix,
         "suffix": completion.suffix,
+        "truncated": completion.truncated,
+        "size": completion.num_tokens,
         "ids": completion.token_ids,
-        "texts": [texts.setdefault(visible(piece), len(texts)) for piece in completion.pieces],
-        "breaks": [position for position, piece in enumerate(completion.pieces) if "\n" in piece],
+        "texts": [texts.setdefault(visible(piece), len(texts)) for piece in pieces],
+        "breaks": [position for position, piece in enumerate(pieces) if "\n" in piece],
         "fates": [names.index(fate) for fate in token_fates(completion)],
+        "plain_fates": [names.index(fate) for fate in plain_fates(completion)] if is_plain else None,
         "weights": [_number(value) for value in completion.token_weight],
         "advantages": [_number(value) for value in completion.token_advantage],
-        "entropies": None if entropies is None else [_number(value) for value in entropies],
+        "entropies": _numbers(completion.token_entropy),
+        "logps": _numbers(completion.token_logp),
     }
+
+
+def _numbers(values: list[float | None] | None) -> list[float | None] | None:
+    return None if values is None else [_number(value) for value in values]
 
 
 def _number(value: float | None) -> float | None:

@@ -9,7 +9,7 @@ from rich.text import Text
 from gtpo.records import CompletionRecord, GroupRecord
 from gtpo.text import visible, visible_lines
 from gtpo.token_view.changes import count_changes
-from gtpo.token_view.fates import FATES, token_fates
+from gtpo.token_view.fates import FATES, plain_fates, token_fates
 
 _STYLES = {
     "amplified": "bold white on #0b5fa5",
@@ -23,39 +23,56 @@ _STYLES = {
     "invalid": "dim strike",
 }
 _BAR_WIDTH = 12
+_USUAL = {name for name, fate in FATES.items() if not fate.rare}
+"""Always in the legend of a GTPO run."""
 
 
 def group_view(group: GroupRecord) -> Group:
     """What rich prints: prompt, legend, the completions with the good ones first, and the counts."""
-    parts = [Text(f"step {group.step}", style="bold"), Text(visible_lines(group.prompt, 2000), style="dim")]
-    parts.append(_legend({fate for completion in group.completions for fate in token_fates(completion)}))
+    title = f"step {group.step}" + (f", recorded for: {visible(group.reason)}" if group.reason else "")
+    prompt = "prompt not recorded" if group.prompt is None else visible_lines(group.prompt, 2000)
+    parts = [Text(title, style="bold"), Text(prompt, style="dim")]
+    fates = [_fates(group, completion) for completion in group.completions]
+    present = {fate for names in fates for fate in names}
+    parts.append(_legend(present if _is_plain(group) else present | _USUAL))
     numbered = enumerate(group.completions, start=1)
     for number, completion in sorted(numbered, key=lambda pair: (not pair[1].valid, -(pair[1].advantage or 0.0))):
-        parts += [Text(), _facts(number, completion, group.entropy_threshold), _tokens(completion)]
+        facts = _facts(number, completion, group)
+        parts += [Text(), facts, _tokens(completion, fates[number - 1])]
     return Group(*parts, Text(), Text(_changes_line(group)))
+
+
+def _is_plain(group: GroupRecord) -> bool:
+    return group.method != "gtpo"
+
+
+def _fates(group: GroupRecord, completion: CompletionRecord) -> list[str]:
+    """What the trainer did to each token."""
+    return plain_fates(completion) if _is_plain(group) else token_fates(completion)
 
 
 def _changes_line(group: GroupRecord) -> str:
     changes = count_changes([group])
     removed, tags = _percent(changes.share_removed), _percent(changes.share_tags)
+    would = "GTPO would change: " if _is_plain(group) else ""
     return (
-        f"{changes.protected} of {changes.tokens} tokens protected ({removed} of the downward push removed), "
+        f"{would}{changes.protected} of {changes.tokens} tokens protected ({removed} of the downward push removed), "
         f"{changes.amplified} amplified; {tags} of {changes.conflicts} conflict tokens are format tags; "
         f"{changes.filtered} of {changes.completions} completions filtered"
     )
 
 
-def _legend(present: set[str]) -> Text:
+def _legend(names: set[str]) -> Text:
     text = Text()
     for name, fate in FATES.items():
-        if name in present or not fate.rare:
+        if name in names:
             text.append(f"{fate.mark} {fate.label}", style=_STYLES[name])
             text.append(f"  {fate.meaning}\n", style="dim")
     text.rstrip()
     return text
 
 
-def _facts(number: int, completion: CompletionRecord, threshold: float | None) -> Text:
+def _facts(number: int, completion: CompletionRecord, group: GroupRecord) -> Text:
     advantage = completion.advantage or 0.0
     kind = "good" if advantage > 1e-5 else "bad" if advantage < -1e-5 else "tied"
     if not completion.valid:
@@ -63,10 +80,14 @@ def _facts(number: int, completion: CompletionRecord, threshold: float | None) -
     elif not completion.kept:
         kind = "filtered"
     text = Text(f"#{number} {kind}", style="bold")
-    facts = [f"advantage {_signed(completion.advantage)}", f"push {_signed(completion.push)}"]
+    facts = [f"advantage {_signed(completion.advantage)}"]
+    if not _is_plain(group):
+        facts.append(f"push {_signed(completion.push)}")
     facts += [f"{visible(str(name))} {_plain(value)}" for name, value in completion.rewards.items()]
+    if completion.truncated:
+        facts.append("truncated")
     if completion.entropy is not None:
-        facts.append(f"⟨H⟩ {completion.entropy:.2f}" + _bar(completion.entropy, threshold))
+        facts.append(f"⟨H⟩ {completion.entropy:.2f}" + _bar(completion.entropy, group.entropy_threshold))
     return text.append("  " + "  ".join(facts), style="not bold")
 
 
@@ -80,22 +101,24 @@ def _bar(entropy: float, threshold: float | None) -> str:
     return f" {''.join(cells)} {'above' if entropy > threshold else 'below'} {name}"
 
 
-def _tokens(completion: CompletionRecord) -> Text:
+def _tokens(completion: CompletionRecord, fates: list[str]) -> Text:
     text = Text("  ")
-    fates = token_fates(completion)
+    pieces = completion.pieces
+    if pieces is None:
+        pieces = [f" {position}" for position in range(1, completion.num_tokens + 1)]
     for fate, positions in groupby(range(len(fates)), key=fates.__getitem__):
         text.append(FATES[fate].mark, style=_STYLES[fate])
         is_first = True
         for position in positions:
-            piece = visible(completion.pieces[position])
+            piece = visible(pieces[position])
             if not is_first and not piece.startswith(" "):
                 text.append("│", style="dim")
             text.append(piece, style=_STYLES[fate])
-            is_first = "\n" in completion.pieces[position]
+            is_first = "\n" in pieces[position]
             if is_first:
                 text.append("\n  ")
         text.append(" ")
-    return text if completion.pieces else Text("  empty completion", style="italic")
+    return text if pieces else Text("  empty completion", style="italic")
 
 
 def _plain(value: float | None) -> str:

@@ -19,10 +19,11 @@ from gtpo.files import is_number
 from gtpo.training.data import free_memory, measure_held_out
 from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
-from gtpo.trl import FastGRPOTrainer, GTPOTrainer
-from gtpo.trl.recording import MetricsRecorder
+from gtpo.trl.fast import FastGRPOTrainer
+from gtpo.trl.recording import Recorder
 from gtpo.trl.resume import ResumableSFTTrainer
-from gtpo.trl.watch import watch_health
+from gtpo.trl.trainer import GTPOTrainer
+from gtpo.trl.watch import watch
 
 TRAINERS: dict[str, Any] = {"gtpo": GTPOTrainer, "grpo": FastGRPOTrainer, "sft": ResumableSFTTrainer}
 
@@ -89,7 +90,7 @@ def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) 
         "args": prepared.plan.config,
         "train_dataset": prepared.dataset,
         "processing_class": prepared.tokenizer,
-        "callbacks": [*callbacks] if method == "gtpo" else [*callbacks, MetricsRecorder()],
+        "callbacks": [*callbacks, Recorder()] if method == "sft" else [*callbacks],
         **prepared.trainer_arguments,
     }
     if method != "sft":
@@ -101,7 +102,12 @@ def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) 
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConfigError(f"TRL refuses these settings: {error}") from error
     if method != "sft":
-        watch_health(trainer, prepared.plan.options.on_collapse)
+        recorded: dict[str, int] = {
+            name: getattr(trainer.args, name)
+            for name in ("record_groups", "record_every")
+            if hasattr(trainer.args, name)
+        }
+        watch(trainer, on_collapse=prepared.plan.options.on_collapse, **recorded)
         if prepared.plan.options.model == "lab":
             trainer._generate_single_turn = one_thread()(trainer._generate_single_turn)
     trainer.remove_callback(PrinterCallback)  # transformers prints logs with it when its progress bar is off

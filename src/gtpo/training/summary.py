@@ -23,7 +23,7 @@ def summary(prepared: Prepared) -> str:
     """What is trained, on what, how and where."""
     options, config = prepared.plan.options, prepared.plan.config
     problems, num_dropped = len(prepared.problems), prepared.num_dropped
-    files = "metrics.jsonl, groups.jsonl" if options.method == "gtpo" else "metrics.jsonl"
+    files = "metrics.jsonl" if options.method == "sft" else "metrics.jsonl, groups.jsonl"
     return _text(
         ("model", options.model),
         ("problems", f"{options.problems}: {problems} to train on, {num_dropped} dropped for their length"),

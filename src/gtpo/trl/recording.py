@@ -1,27 +1,70 @@
-"""The records of a run on TRL (gtpo.records): metrics at every log, and complete groups of completions."""
+"""The records of a run on TRL (gtpo.records): metrics at every log, and the most telling groups of some steps.
 
-import math
+Recording never breaks a run: the first error turns it off with a warning. With several processes, each of them joins
+every exchange of a recorded step even if its own part has failed, so none of them waits for another.
+"""
+
+import dataclasses
+import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+import msgspec
+from accelerate.utils import gather_object
+from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from gtpo.core.shaping import ShapedAdvantages
-from gtpo.files import JsonLines, is_number
+from gtpo.files import JsonLines, is_number, write_atomic
 from gtpo.logged import without_summary
-from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, completion_record
-from gtpo.trl.gathering import Rows
+from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord
+from gtpo.trl.choosing import RowSummary, choose_groups
+from gtpo.trl.generated import Generated, with_conflicts
+from gtpo.trl.guard import Guard
+from gtpo.trl.scoring import can_score, token_scores
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ATTRIBUTE = "gtpo_recorder"
+"""The attribute of a trainer that holds its Recorder."""
+
+MAX_BYTES = 64 * 2**20
+"""When groups.jsonl grows beyond this, every second recorded step is dropped, and half as many are recorded."""
 
 
-class MetricsRecorder(TrainerCallback):
-    """Appends what the trainer logs to `metrics.jsonl`. A resumed run first drops the steps after its checkpoint."""
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """A completion on its way to the main process. `number` counts the rows of all processes."""
 
-    def __init__(self) -> None:
+    number: int
+    prompt_ids: list[int]
+    completion: CompletionRecord
+
+
+class Recorder(TrainerCallback):
+    """Writes the metrics of a run and, if `record` is called after every generation, groups of its completions.
+
+    A resumed run first drops the steps after its checkpoint.
+    """
+
+    def __init__(self, record_groups: int = 2, record_every: int = 10, texts: bool = True) -> None:
+        self.record_groups, self.record_every, self.texts = record_groups, record_every, texts
+        self.guard = Guard("Recording")
+        self.scoring = Guard("Recording of entropies and log-probabilities")
         self.earlier_seconds, self.start = 0.0, time.monotonic()
+        self.thinning = 1  # of the steps that are due, every how many-th is recorded
+        self.num_due = 0
+        self.is_agreed_off = False  # all processes know that recording has failed on one of them
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.guard.run(self._begin, args, state)
+
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.guard.run(self._append_metrics, args, state, kwargs["logs"])
+
+    def _begin(self, args: Any, state: TrainerState) -> None:
         self.earlier_seconds, self.start = 0.0, time.monotonic()
         if not state.is_world_process_zero:
             return
@@ -35,28 +78,169 @@ class MetricsRecorder(TrainerCallback):
             seconds = [row["seconds"] for row in metrics.rows() if is_number(row.get("seconds"))]
             self.earlier_seconds = max(seconds, default=0.0)
 
-    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        metrics = without_summary(kwargs["logs"])
+    def _append_metrics(self, args: Any, state: TrainerState, logs: dict[str, Any]) -> None:
+        metrics = without_summary(logs)
         if not metrics or not state.is_world_process_zero:
             return
         seconds = round(self.earlier_seconds + time.monotonic() - self.start, 3)
         row = {"step": state.global_step, "seconds": seconds, **metrics}
         JsonLines(Path(args.output_dir) / METRICS_FILE).append(row)
 
+    def record(self, trainer: Any, generated: Generated) -> None:
+        """Record groups if this step is due. Every process calls this after every generation batch."""
+        if self.is_agreed_off or not self.record_groups or not self._is_due(trainer):
+            return
+        try:
+            self.is_agreed_off = not self._record(trainer, generated)
+        except Exception as error:  # in the exchange itself, so on all processes
+            self.guard.fail(error)
+            self.is_agreed_off = True
 
-def recorded(
-    rows: Rows, shaped: ShapedAdvantages, row: int, rewards: Mapping[str, float], decode: Callable[[list[int]], str]
-) -> CompletionRecord:
-    """The record of one completion; `rewards` are its own, NaN where a reward function could not score it."""
-    size = int(rows.completion_mask[row].sum())
-    token_ids = rows.completion_ids[row, :size].tolist()
-    return completion_record(
-        shaped,
-        row,
-        token_ids=token_ids,
-        pieces=[decode([token]) for token in token_ids],
-        rewards={name: None if math.isnan(score) else score for name, score in rewards.items()},
-        advantage=rows.advantages[row].item(),
-        entropy=shaped.entropy[row].item(),
-        token_entropy=[round(value, 4) for value in rows.token_entropy[row, :size].tolist()],
-    )
+    def _record(self, trainer: Any, generated: Generated) -> bool:
+        """Record groups of this batch. False on all processes if one of them has failed, now or in an earlier step."""
+        self.num_due += 1
+        summaries = _exchange(self.guard, self._summarise, trainer, generated)
+        if summaries is None:
+            return False
+        if not summaries[0]:  # the main process leaves this step out
+            return True
+        rows = [row for part in summaries for row in part]
+        chosen = choose_groups(rows, trainer.num_generations, self.record_groups)
+        parts = _exchange(self.guard, self._local_rows, trainer, generated, [group for group, _ in chosen])
+        if parts is None:
+            return False
+        if trainer.is_world_process_zero():
+            self.guard.run(self._write, trainer, generated, chosen, [row for part in parts for row in part])
+        return True
+
+    def _is_due(self, trainer: Any) -> bool:
+        """Whether this batch begins one of the first two steps, or covers a step that `record_every` selects."""
+        args, step = trainer.args, trainer.state.global_step
+        accumulation = args.gradient_accumulation_steps
+        steps_covered = max(1, args.steps_per_generation * trainer.num_iterations // accumulation)
+        begins_a_step = trainer._step % accumulation == 0
+        is_selected = step < 2 or -step % self.record_every < steps_covered
+        return trainer.model.training and begins_a_step and is_selected
+
+    def _summarise(self, trainer: Any, generated: Generated) -> list[RowSummary]:
+        is_left_out = trainer.is_world_process_zero() and (self.num_due - 1) % self.thinning != 0
+        return [] if is_left_out else generated.summaries(trainer)
+
+    def _local_rows(self, trainer: Any, generated: Generated, groups: Sequence[int]) -> list[_Row]:
+        """The rows of these groups that this process owns."""
+        first, size = generated.first_row(trainer), trainer.num_generations
+        rows = [row for row in range(len(generated.sizes)) if (first + row) // size in groups]
+        logps, entropies = self._scores(trainer, generated, rows)
+        return [
+            _Row(first + row, generated.prompt_ids(row), generated.completion(trainer, row, logp, entropy))
+            for row, logp, entropy in zip(rows, logps, entropies, strict=True)
+        ]
+
+    def _scores(self, trainer: Any, generated: Generated, rows: list[int]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Log-probabilities and entropies of the tokens of each row, None where they are not known.
+
+        They come from what the trainer has computed already, otherwise from a pass over these rows.
+        """
+        unknown = [None] * len(rows)
+        if not rows:
+            return unknown, unknown
+        batch, shaping = generated.batch, generated.shaping
+        if shaping is not None:
+            return shaping.token_logps[rows], shaping.token_entropy[shaping.first :][rows]
+        scores = None
+        if can_score(trainer, batch):
+            sizes = [generated.sizes[row] for row in rows]
+            scores = self.scoring.run(token_scores, trainer, batch, rows, sizes)
+        if scores is not None:
+            return scores
+        return batch["old_per_token_logps"][rows] if "old_per_token_logps" in batch else unknown, unknown
+
+    def _write(self, trainer: Any, generated: Generated, chosen: list[tuple[int, str]], rows: Sequence[_Row]) -> None:
+        """Append the chosen groups to groups.jsonl, on the main process."""
+        by_number = {row.number: row for row in rows}
+        decode, size = trainer.processing_class.decode, trainer.num_generations
+        file = JsonLines(Path(str(trainer.args.output_dir)) / GROUPS_FILE)
+        for group, reason in chosen:
+            members = [by_number[number] for number in range(group * size, (group + 1) * size)]
+            completions = [member.completion for member in members]
+            shaping = generated.shaping
+            if shaping is None:
+                completions = with_conflicts(completions)
+            record = GroupRecord(
+                step=trainer.state.global_step + 1,
+                prompt=decode(members[0].prompt_ids) if self.texts else None,
+                completions=_with_texts(completions, decode) if self.texts else _without_texts(completions),
+                entropy_threshold=None if shaping is None else trainer.args.entropy_threshold,
+                initial_entropy=None if shaping is None else shaping.initial_entropy,
+                method="grpo" if shaping is None else "gtpo",
+                reason=reason,
+            )
+            file.append(dataclasses.asdict(record))
+        if file.path.stat().st_size > MAX_BYTES:
+            drop_every_second_step(file.path)
+            self.thinning *= 2
+
+
+def attach_recorder(trainer: Any) -> Recorder:
+    """Add a Recorder to a GRPO trainer that has none: it sees every batch that this trainer generates and scores."""
+    recorder = Recorder()
+    scored: list[Any] = [None, None]  # rewards and token ids of the last batch
+    calculate, generate = trainer._calculate_rewards, trainer._generate_and_score_completions
+
+    @functools.wraps(calculate)
+    def calculate_rewards(*args: Any, **kwargs: Any) -> Tensor:
+        rewards: Tensor = calculate(*args, **kwargs)
+        scored[:] = rewards, kwargs.get("completion_ids_list", args[3] if len(args) > 3 else None)
+        return rewards
+
+    @functools.wraps(generate)
+    def generate_and_score(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        batch: dict[str, Any] = generate(*args, **kwargs)
+        rewards, completion_ids = scored
+        recorder.record(trainer, Generated(batch, rewards, completion_ids))
+        scored[:] = None, None
+        return batch
+
+    trainer._calculate_rewards = calculate_rewards
+    trainer._generate_and_score_completions = generate_and_score
+    trainer.add_callback(recorder)
+    setattr(trainer, ATTRIBUTE, recorder)
+    return recorder
+
+
+def drop_every_second_step(path: Path) -> None:
+    """Remove the records of every second step from groups.jsonl, and incomplete lines."""
+    lines = [(line, _step(line)) for line in path.read_bytes().splitlines(keepends=True)]
+    kept = sorted({step for _, step in lines if step is not None})[::2]
+    write_atomic(path, b"".join(line for line, step in lines if step in kept))
+
+
+class _Step(msgspec.Struct):
+    step: int
+
+
+def _step(line: bytes) -> int | None:
+    try:
+        return msgspec.json.decode(line, type=_Step).step
+    except ValueError:
+        return None
+
+
+def _exchange(guard: Guard, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> list[T] | None:
+    """What `action` returns on each process; None on all of them if it fails on one, or if its guard is off."""
+    parts: list[T | None] = gather_object([guard.run(action, *args, **kwargs)])
+    complete = [part for part in parts if part is not None]
+    return complete if len(complete) == len(parts) else None
+
+
+def _with_texts(completions: list[CompletionRecord], decode: Callable[[list[int]], str]) -> list[CompletionRecord]:
+    tokens = {token for completion in completions for token in completion.token_ids or ()}
+    texts = {token: decode([token]) for token in tokens}
+    return [
+        dataclasses.replace(completion, pieces=[texts[token] for token in completion.token_ids or ()])
+        for completion in completions
+    ]
+
+
+def _without_texts(completions: list[CompletionRecord]) -> list[CompletionRecord]:
+    return [dataclasses.replace(completion, token_ids=None) for completion in completions]

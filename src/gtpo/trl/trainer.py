@@ -7,7 +7,6 @@ for the only time: there this class replaces TRL's (B,) advantages with GTPO's (
 import dataclasses
 import textwrap
 import time
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -19,12 +18,11 @@ from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.errors import ConfigError, DataError, naming_the_step
-from gtpo.files import JsonLines
-from gtpo.records import GROUPS_FILE, GroupRecord
 from gtpo.trl.config import GTPOConfig
 from gtpo.trl.fast import FastGRPOTrainer
 from gtpo.trl.gathering import Rows, complete_groups
-from gtpo.trl.recording import MetricsRecorder, recorded
+from gtpo.trl.generated import Generated, Shaping
+from gtpo.trl.recording import Recorder
 from gtpo.trl.state import InitialEntropyState
 
 
@@ -34,6 +32,7 @@ class Captured:
 
     rewards: Tensor | None = None  # one column per reward function, rows of all processes; NaN: could not be scored
     token_entropy: Tensor | None = None  # of the first scoring pass over the module of the policy
+    token_logps: Tensor | None = None  # of the pass that the entropies come from
 
 
 class GTPOTrainer(FastGRPOTrainer):
@@ -96,7 +95,8 @@ class GTPOTrainer(FastGRPOTrainer):
                 "advantage per completion. Set use_liger_kernel=False, or install trl>=1.14."
             )
         self.initial_entropy = InitialEntropy(args.initial_entropy_prompts, given=args.initial_entropy)
-        self.add_callback(MetricsRecorder())
+        self.gtpo_recorder = Recorder(args.record_groups, args.record_every)
+        self.add_callback(self.gtpo_recorder)
         self.add_callback(InitialEntropyState(self.initial_entropy))
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -125,8 +125,10 @@ class GTPOTrainer(FastGRPOTrainer):
                 valid=rows.valid,
                 config=self.args.shaping,
             )
-        if self._is_record_due():
-            self._record_groups(batch, rows, shaped, captured.rewards, initial_entropy)
+        assert captured.token_logps is not None
+        first, entropy = rows.local.start, rows.token_entropy
+        shaping = Shaping(shaped, rows.advantages, entropy, captured.token_logps, first, initial_entropy)
+        self.gtpo_recorder.record(self, Generated(batch, captured.rewards, shaping=shaping))
         batch["advantages"] = shaped.advantages[rows.local, : batch["completion_ids"].shape[1]]
         seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
         self._log_shaping(rows, shaped, {"gtpo/initial_entropy": initial_entropy, **seconds})
@@ -160,6 +162,7 @@ class GTPOTrainer(FastGRPOTrainer):
         """Entropies of the policy: from TRL's pass over old log-probs if it made one, else from a pass of our own."""
         if "old_per_token_logps" in batch:  # that pass is the first; otherwise the first may be the reference's
             assert captured.token_entropy is not None
+            captured.token_logps = batch["old_per_token_logps"]
             return captured.token_entropy
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
@@ -170,9 +173,10 @@ class GTPOTrainer(FastGRPOTrainer):
             disable_gradient_checkpointing(self.model, cast("Any", args.gradient_checkpointing_kwargs)),
             torch.random.fork_rng([] if device.type in ("cpu", "mps") else [device], device_type=device.type),
         ):
-            return self._get_per_token_logps_and_entropies(
+            captured.token_logps, entropy, _ = self._get_per_token_logps_and_entropies(
                 self.model, ids, mask, batch["completion_ids"].shape[1], batch_size=batch_size, compute_entropy=True
-            )[1]
+            )
+            return entropy
 
     def _measure_initial_entropy(self, rows: Rows) -> float:
         """⟨H⟩_ini, measured on the first training batches. An evaluation before them uses its own mean."""
@@ -193,31 +197,3 @@ class GTPOTrainer(FastGRPOTrainer):
         metrics = self._metrics["train" if self.model.training else "eval"]
         for name, value in {**logged_metrics(self.accelerator.gather(totals.unsqueeze(0))), **more}.items():
             metrics[name].append(value)
-
-    def _is_record_due(self) -> bool:
-        """Whether this batch begins an optimizer step and covers a step that `record_every` selects."""
-        args: Any = self.args
-        accumulation = args.gradient_accumulation_steps
-        steps_covered = max(1, args.steps_per_generation * self.num_iterations // accumulation)
-        begins_a_step = self._step % accumulation == 0
-        is_due = begins_a_step and -self.state.global_step % args.record_every < steps_covered
-        return is_due and self.model.training and self.is_world_process_zero()
-
-    def _record_groups(
-        self, batch: dict[str, Any], rows: Rows, shaped: ShapedAdvantages, rewards: Tensor, initial_entropy: float
-    ) -> None:
-        """Write the first groups of this process, the main one, to groups.jsonl."""
-        decode, size = self.processing_class.decode, self.num_generations
-        scores = [dict(zip(self.reward_func_names, row, strict=True)) for row in rewards.tolist()]
-        file = JsonLines(Path(str(self.args.output_dir)) / GROUPS_FILE)
-        for first in range(0, len(rows.group_ids), size)[: self.args.record_groups]:
-            prompt = batch["prompt_ids"][first][batch["prompt_mask"][first].bool()].tolist()
-            members = range(first, first + size)
-            group = GroupRecord(
-                step=self.state.global_step + 1,
-                prompt=decode(prompt),
-                completions=[recorded(rows, shaped, row, scores[row], decode) for row in members],
-                entropy_threshold=self.args.entropy_threshold,
-                initial_entropy=initial_entropy,
-            )
-            file.append(dataclasses.asdict(group))

@@ -1,4 +1,4 @@
-"""HealthCallback: checks the health of a run at every logging step, and stops a collapsing run if asked to."""
+"""`gtpo.watch(trainer)`: records, health checks and alerts for any GRPO run of TRL, in any version of it."""
 
 import logging
 import os
@@ -8,33 +8,78 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from gtpo.errors import require_choice
+from gtpo.errors import ConfigError, require, require_choice
+from gtpo.health.checks import Finding
 from gtpo.health.verdict import NAMES, Health, Verdict
 from gtpo.logged import is_training_row
+from gtpo.trl.alerts import Alerts
+from gtpo.trl.guard import Guard
+from gtpo.trl.recording import ATTRIBUTE, attach_recorder
 
 HEALTHY_FOLDER = "last-healthy"
 logger = logging.getLogger(__name__)
 
 
-class HealthCallback(TrainerCallback):
-    """Watches a run of GTPOTrainer or of TRL's own GRPOTrainer.
+def watch(
+    trainer: Any, *, on_collapse: str = "warn", record_groups: int = 2, record_every: int = 10, texts: bool = True
+) -> None:
+    """Watch a run of any GRPO trainer of TRL. Call it once, before `trainer.train()`:
 
     ```python
     trainer = GRPOTrainer(...)
-    watch_health(trainer, on_collapse="stop")
+    gtpo.watch(trainer)
     trainer.train()
     ```
 
-    Logs `health/level` (0 healthy, 1 warning, 2 collapsing), warns once about each kind of problem, and keeps the last
-    healthy checkpoint as `last-healthy`, where `save_total_limit` does not delete it. Its files are hard links, which
-    take no space while the original exists. With `on_collapse="stop"` a collapsing run ends.
+    The run writes metrics.jsonl and groups.jsonl into its `output_dir` for `gtpo inspect`, `report`, `health` and
+    `compare`. Every log gets a verdict, and the last healthy checkpoint is kept as `last-healthy`. The training is the
+    same, bit for bit. An instrument that fails is turned off with a warning.
+
+    Args:
+        trainer: a GRPOTrainer, a subclass of it, or gtpo's own trainers. Options here override those of GTPOConfig.
+        on_collapse: "warn", or "stop" to end a collapsing run.
+        record_groups: groups that a recorded step writes; 0 writes none.
+        record_every: steps between two recorded steps. The first two steps are always recorded.
+        texts: whether records contain prompts and tokens. Without them they contain numbers only.
+    """
+    require_choice("on_collapse", on_collapse, ("warn", "stop"))
+    require(record_groups >= 0, "record_groups", record_groups, "at least 0")
+    require(record_every >= 1, "record_every", record_every, "at least 1")
+    if not hasattr(trainer, "_generate_and_score_completions"):
+        kind = type(trainer).__name__
+        raise ConfigError(f"gtpo.watch takes a GRPOTrainer of TRL or a subclass of it, got {kind}. Pass the trainer.")
+    recorder = getattr(trainer, ATTRIBUTE, None)
+    if recorder is None:
+        if hasattr(trainer.args, "conflict_edges"):
+            logger.warning(
+                "%s was given a GTPOConfig, and the options of GTPO have no effect on it. Use GTPOTrainer to train "
+                "with GTPO, or GRPOConfig to train without.",
+                type(trainer).__name__,
+            )
+        recorder = attach_recorder(trainer)
+    recorder.record_groups, recorder.record_every, recorder.texts = record_groups, record_every, texts
+    callbacks: list[TrainerCallback] = trainer.callback_handler.callbacks
+    health = next((callback for callback in callbacks if isinstance(callback, HealthCallback)), None)
+    if health is None:
+        callbacks.insert(0, HealthCallback(on_collapse))  # first, so that trackers and records get health/level
+    else:
+        health.on_collapse = on_collapse
+
+
+class HealthCallback(TrainerCallback):
+    """Logs `health/level` (0 healthy, 1 warning, 2 collapsing) and reports each kind of problem once.
+
+    Keeps the last healthy checkpoint as `last-healthy`, where `save_total_limit` does not delete it. Its files are
+    hard links, which take no space while the original exists. With `on_collapse="stop"` a collapsing run ends.
     """
 
     def __init__(self, on_collapse: str = "warn", entropy_threshold: float | None = None) -> None:
-        require_choice("on_collapse", on_collapse, ("warn", "stop"))
         self.on_collapse = on_collapse
         self.entropy_threshold = entropy_threshold
         self.kept: tuple[int, int] | None = None  # level and step of the checkpoint in `last-healthy`
+        self.judging = Guard("The health check")
+        self.keeping = Guard("Keeping the last healthy checkpoint")
+        self.alerts = Alerts()
         self._start()
 
     def _start(self) -> None:
@@ -43,6 +88,15 @@ class HealthCallback(TrainerCallback):
         self.reported: set[tuple[str, int]] = set()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.judging.run(self._begin, args, state)
+
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.judging.run(self._judge, args, state, control, kwargs["logs"])
+
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.keeping.run(self._keep, args, state)
+
+    def _begin(self, args: Any, state: TrainerState) -> None:
         """A resumed run takes in what it logged before its checkpoint, without repeating the warnings."""
         if self.entropy_threshold is None:
             self.entropy_threshold = getattr(args, "entropy_threshold", None)
@@ -52,22 +106,30 @@ class HealthCallback(TrainerCallback):
             self.verdict = self.health.add(row)
             self.reported |= {(finding.kind, finding.level) for finding in self.verdict.findings}
 
-    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        logs: dict[str, Any] = kwargs["logs"]
+    def _judge(self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any]) -> None:
         if not is_training_row(logs):
             return
         self.verdict = self.health.add({"step": state.global_step, **logs})
         for row in (logs, state.log_history[-1]):
             row["health/level"] = float(self.verdict.level)
+        is_stopped = self.verdict.level == 2 and self.on_collapse == "stop" and not control.should_training_stop
+        control.should_training_stop |= is_stopped
         for finding in self.verdict.findings:
             if (finding.kind, finding.level) not in self.reported:
                 self.reported.add((finding.kind, finding.level))
-                _warn(state, f"{NAMES[finding.level]}: {finding.reason}. What to try: {finding.remedy}.")
-        if self.verdict.level == 2 and self.on_collapse == "stop" and not control.should_training_stop:
-            control.should_training_stop = True
+                self._report(args, state, finding)
+        if is_stopped:
             _warn(state, f"stopped (on_collapse='stop'). {self._last_healthy(args)}")
 
-    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def _report(self, args: Any, state: TrainerState, finding: Finding) -> None:
+        text = f"{finding.reason}. What to try: {finding.remedy}."
+        _warn(state, f"{NAMES[finding.level]}: {text}")
+        if state.is_world_process_zero:
+            title = f"{NAMES[finding.level]}: {finding.kind.replace('_', ' ')}"
+            level = "ERROR" if finding.level == 2 else "WARN"
+            self.alerts.send(args, title, f"Step {state.global_step}: {text}", level)
+
+    def _keep(self, args: Any, state: TrainerState) -> None:
         level = int(self.verdict.level)
         if level == 2 or not state.is_world_process_zero or (self.kept is not None and level > self.kept[0]):
             return
@@ -82,13 +144,6 @@ class HealthCallback(TrainerCallback):
         state = "healthy" if self.kept[0] == 0 else "no worse than a warning"
         folder = Path(args.output_dir) / HEALTHY_FOLDER
         return f"{folder} is the checkpoint of step {self.kept[1]}, when the run was {state}."
-
-
-def watch_health(trainer: Any, on_collapse: str = "warn") -> HealthCallback:
-    """Add a `HealthCallback` before the trainer's other callbacks, so that trackers receive `health/level` too."""
-    callback = HealthCallback(on_collapse)
-    trainer.callback_handler.callbacks.insert(0, callback)
-    return callback
 
 
 def _warn(state: TrainerState, text: str) -> None:

@@ -1,0 +1,164 @@
+"""A generation batch after scoring, as the records see it."""
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from gtpo.records import CompletionRecord, completion_record
+from gtpo.trl.choosing import RowSummary, end_tokens, summarise
+
+if TYPE_CHECKING:
+    from gtpo.core.shaping import ShapedAdvantages
+
+
+@dataclasses.dataclass(frozen=True)
+class Shaping:
+    """What GTPO computed for a batch. Row 0 of the batch is row `first` of all these tensors but `token_logps`."""
+
+    shaped: "ShapedAdvantages"
+    advantages: Tensor  # A
+    token_entropy: Tensor
+    token_logps: Tensor
+    first: int
+    initial_entropy: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Generated:
+    """A scored batch. `rewards` has the rows of all processes, everything else those of this process."""
+
+    batch: dict[str, Any]
+    rewards: Tensor | None  # one column per reward function, NaN where it could not score; None if unknown
+    completion_ids: list[list[int]] | None = None  # as sampled: `batch` masks truncated completions out if asked to
+    shaping: Shaping | None = None
+
+    @functools.cached_property
+    def sizes(self) -> list[int]:
+        """The number of tokens of each completion."""
+        if self.completion_ids is None:
+            return self.batch["completion_mask"].sum(1).tolist()
+        return [len(ids) for ids in self.completion_ids]
+
+    @functools.cached_property
+    def trained(self) -> Tensor:
+        """The tokens that the loss is taken over."""
+        mask: Tensor = self.batch["completion_mask"].bool()
+        return mask & self.batch["tool_mask"].bool() if "tool_mask" in self.batch else mask
+
+    @functools.cached_property
+    def advantages(self) -> Tensor:
+        """A of each row. If the trainer has one advantage per token and is not GTPO's, their mean."""
+        num_rows = len(self.sizes)
+        if self.shaping is not None:
+            return self.shaping.advantages[self.shaping.first :][:num_rows]
+        advantages: Tensor = self.batch["advantages"]
+        if advantages.dim() == 1:
+            return advantages
+        return (advantages * self.trained).sum(1) / self.trained.sum(1).clamp(min=1)
+
+    def first_row(self, trainer: Any) -> int:
+        """The number of the first row of this process among those of all processes."""
+        return trainer.accelerator.process_index * len(self.sizes)
+
+    def local_rewards(self, trainer: Any) -> Tensor:
+        """The rewards of this process's rows, one column per reward function."""
+        if self.rewards is None:
+            return torch.zeros(len(self.sizes), 0)
+        return self.rewards[self.first_row(trainer) :][: len(self.sizes)].float().cpu()
+
+    def summaries(self, trainer: Any) -> list[RowSummary]:
+        rewards = self.local_rewards(trainer)
+        totals = self.advantages if self.rewards is None else _totals(rewards, trainer.reward_weights.float().cpu())
+        completion_ids: Tensor = self.batch["completion_ids"]
+        return summarise(completion_ids, self.sizes, totals.tolist(), self.advantages.tolist(), end_tokens(trainer))
+
+    def prompt_ids(self, row: int) -> list[int]:
+        return self.batch["prompt_ids"][row][self.batch["prompt_mask"][row].bool()].tolist()
+
+    def completion(self, trainer: Any, row: int, logps: Tensor | None, entropies: Tensor | None) -> CompletionRecord:
+        """The record of one row, without texts; `logps` and `entropies` belong to its tokens."""
+        size = self.sizes[row]
+        scores: list[float] = self.local_rewards(trainer)[row].tolist()
+        names = trainer.reward_func_names if scores else []
+        token_ids: list[int] = self.batch["completion_ids"][row, :size].tolist()
+        known: dict[str, Any] = {
+            "token_ids": token_ids,
+            "pieces": None,
+            "rewards": {name: None if math.isnan(score) else score for name, score in zip(names, scores, strict=True)},
+            "advantage": self.advantages[row].item(),
+            "token_entropy": None if entropies is None else _rounded(entropies[:size]),
+            "token_logp": None if logps is None else _rounded(logps[:size]),
+            "truncated": size > 0 and token_ids[-1] not in end_tokens(trainer),
+        }
+        if self.shaping is not None:
+            shaped, number = self.shaping.shaped, self.shaping.first + row
+            return completion_record(shaped, number, entropy=shaped.entropy[number].item(), **known)
+        trained = self.trained[row, :size]
+        advantage: Tensor = self.batch["advantages"][row]
+        is_valid = bool(trained.any()) and (not scores or not all(map(math.isnan, scores)))
+        return CompletionRecord(
+            push=known["advantage"],
+            entropy=None if entropies is None else _mean(entropies[:size].cpu(), trained.cpu()),
+            kept=is_valid,
+            valid=is_valid,
+            prefix=0,
+            suffix=0,
+            token_weight=trained.float().tolist(),
+            token_advantage=_rounded((advantage if advantage.dim() else advantage.expand(size))[:size] * trained),
+            trained=trained.tolist(),
+            **known,
+        )
+
+
+def with_conflicts(completions: list[CompletionRecord]) -> list[CompletionRecord]:
+    """Add to the completions of one group what GTPO's conflict weights would have changed."""
+    try:
+        from gtpo.core.config import ShapingConfig
+        from gtpo.core.shaping import shape_advantages
+    except ModuleNotFoundError:  # jaxtyping is not installed
+        return completions
+    ids = _padded([completion.token_ids or [] for completion in completions])
+    shaped = shape_advantages(
+        ids,
+        _padded([[1] * completion.num_tokens for completion in completions]),
+        torch.tensor([completion.advantage or 0.0 for completion in completions], dtype=torch.float64),
+        torch.zeros(ids.shape, dtype=torch.float64),
+        torch.zeros(len(completions), dtype=torch.int64),
+        initial_entropy=None,
+        loss_mask=_padded([list(map(int, completion.trained)) for completion in completions]),
+        valid=torch.tensor([completion.valid for completion in completions]),
+        config=ShapingConfig(entropy_filter="off", entropy_penalty=0.0),
+    )
+    return [
+        dataclasses.replace(
+            completion,
+            prefix=int(shaped.prefix_mask[row].sum()),
+            suffix=int(shaped.suffix_mask[row].sum()),
+            token_weight=shaped.token_weight[row, : completion.num_tokens].tolist(),
+        )
+        for row, completion in enumerate(completions)
+    ]
+
+
+def _totals(rewards: Tensor, weights: Tensor) -> Tensor:
+    """The weighted sum of each row's rewards; NaN if no function could score it."""
+    total = (rewards * weights).nansum(1)
+    return torch.where(rewards.isnan().all(1), torch.nan, total)
+
+
+def _mean(values: Tensor, trained: Tensor) -> float:
+    return values[trained].mean().item() if trained.any() else 0.0
+
+
+def _padded(rows: list[list[int]]) -> Tensor:
+    return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True)
+
+
+def _rounded(values: Tensor) -> list[float | None]:
+    """Seven significant digits: what float32 holds, in half the space."""
+    return [float(f"{value:.7g}") for value in values.tolist()]
