@@ -17,6 +17,7 @@ SIGNATURES = {
         "conflict_edges conflict_match conflict_positive_weight conflict_negative_weight entropy_filter "
         "entropy_threshold entropy_penalty entropy_penalty_center"
     ),
+    "watch": "trainer on_collapse record_groups record_every texts",
 }
 
 

@@ -40,7 +40,9 @@ def test_torn_lines_other_schemas_and_damaged_records_are_skipped_with_a_note(ru
     loaded = load_groups(run)
     assert loaded.steps == [1, 11, 21]
     notes = " ".join(loaded.notes)
-    assert f"{1 + len(damaged)} of the records in groups.jsonl skipped: not schema 1 or 2, or fields" in notes
+    assert (
+        f"{1 + len(damaged)} of the records in groups.jsonl skipped: not schema 1 or 2, or fields are missing" in notes
+    )
     assert "2 of the records in groups.jsonl skipped: not a complete JSON line" in notes
 
 

@@ -14,7 +14,7 @@ from tests.trl.stored_rollouts import CASES, GRPO_CASES, run_case
 SCRIPT = Path(__file__).with_name("stored_rollouts.py")
 
 
-def launch(processes: int, model: str, out: Path) -> dict:
+def launch(processes: int, model: str, out: Path, script: Path = SCRIPT) -> dict:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "ACCELERATE_USE_CPU": "true"}
     command = [
         sys.executable,
@@ -23,7 +23,7 @@ def launch(processes: int, model: str, out: Path) -> dict:
         "--standalone",
         "--nproc_per_node",
         str(processes),
-        str(SCRIPT),
+        str(script),
         model,
         str(out),
     ]

@@ -3,7 +3,7 @@
 import pytest
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.trl.watch import watch_health
+from gtpo.trl.watch import watch
 from tests.reading import read_metrics
 from tests.trl.checked import parity_reward, prompts, settings
 
@@ -17,7 +17,7 @@ def test_tensorboard_gets_every_gtpo_metric_at_every_step(tiny_model, tmp_path, 
     trainer = GTPOTrainer(
         model=tiny_model, reward_funcs=parity_reward, args=GTPOConfig(**options), train_dataset=prompts()
     )
-    watch_health(trainer)
+    watch(trainer)
     trainer.train()
     events = EventAccumulator(str(tmp_path / "events")).Reload()
     recorded = read_metrics(tmp_path)

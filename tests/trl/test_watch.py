@@ -10,8 +10,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.errors import ConfigError
-from gtpo.trl.watch import HealthCallback, watch_health
+from gtpo.trl.watch import HealthCallback, watch
 from tests.reading import read_metrics
 from tests.trl.checked import parity_reward, prompts, settings
 
@@ -29,7 +28,8 @@ def trainer(kind, config, model, folder, **options):
 def test_a_run_whose_gradient_breaks_is_stopped_before_it_samples_again(tiny_model, tmp_path, caplog, kind, config):
     run = trainer(kind, config, tiny_model, tmp_path, save_strategy="steps", save_steps=1, save_total_limit=1)
     run.model.lm_head.weight.register_hook(lambda gradient: gradient * (nan if run.state.global_step == 3 else 1))
-    callback = watch_health(run, on_collapse="stop")
+    watch(run, on_collapse="stop")
+    callback = run.callback_handler.callbacks[0]
     run.train()
     assert run.state.global_step == 4
     assert callback.verdict.level == 2
@@ -43,7 +43,7 @@ def test_a_run_whose_gradient_breaks_is_stopped_before_it_samples_again(tiny_mod
 
 def test_a_healthy_run_gets_a_verdict_at_every_log_and_continues(tiny_model, tmp_path):
     run = trainer(GTPOTrainer, GTPOConfig, tiny_model, tmp_path, learning_rate=1e-5, entropy_filter="off")
-    watch_health(run, on_collapse="stop")
+    watch(run, on_collapse="stop")
     run.train()
     assert [row["health/level"] for row in read_metrics(tmp_path)] == [0.0] * 8
     assert [row["health/level"] for row in run.state.log_history if "loss" in row] == [0.0] * 8
@@ -135,8 +135,3 @@ def test_the_threshold_is_the_entropy_threshold_of_the_run(tmp_path):
     levels = [loop.log(entropy=0.5 + 0.05 * step)["health/level"] for step in range(40)]
     assert levels[12] == 0.0  # 1.1 nats, above ln 2
     assert levels[-1] == 1.0  # 2.45 nats
-
-
-def test_an_unknown_value_of_on_collapse_is_refused():
-    with pytest.raises(ConfigError, match="on_collapse must be one of 'warn', 'stop'"):
-        HealthCallback("halt")

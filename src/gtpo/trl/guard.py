@@ -19,11 +19,11 @@ class Guard:
 
     def __init__(self, instrument: str) -> None:
         self.instrument = instrument
-        self.is_off = False
+        self.error: Exception | None = None
 
     def run(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """What `action` returns; None if it fails or if an action has failed before."""
-        if self.is_off:
+        if self.error is not None:
             return None
         try:
             return action(*args, **kwargs)
@@ -33,6 +33,6 @@ class Guard:
 
     def fail(self, error: Exception) -> None:
         """Turn the instrument off and log why."""
-        self.is_off = True
+        self.error = error
         reason = f"{type(error).__name__}: {error}"
         logger.warning("%s is off for the rest of this run: %s. Training continues.", self.instrument, reason)

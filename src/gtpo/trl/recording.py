@@ -51,7 +51,8 @@ class Recorder(TrainerCallback):
 
     def __init__(self, record_groups: int = 2, record_every: int = 10, texts: bool = True) -> None:
         self.record_groups, self.record_every, self.texts = record_groups, record_every, texts
-        self.guard = Guard("Recording")
+        self.metrics = Guard("Recording of metrics")
+        self.groups = Guard("Recording of groups")
         self.scoring = Guard("Recording of entropies and log-probabilities")
         self.earlier_seconds, self.start = 0.0, time.monotonic()
         self.thinning = 1  # of the steps that are due, every how many-th is recorded
@@ -59,10 +60,11 @@ class Recorder(TrainerCallback):
         self.is_agreed_off = False  # all processes know that recording has failed on one of them
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.guard.run(self._begin, args, state)
+        self.metrics.run(self._begin, args, state)
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.guard.run(self._append_metrics, args, state, kwargs["logs"])
+        if not isinstance(self.groups.error, OSError):  # a full disk is reported once
+            self.metrics.run(self._append_metrics, args, state, kwargs["logs"])
 
     def _begin(self, args: Any, state: TrainerState) -> None:
         self.earlier_seconds, self.start = 0.0, time.monotonic()
@@ -93,24 +95,24 @@ class Recorder(TrainerCallback):
         try:
             self.is_agreed_off = not self._record(trainer, generated)
         except Exception as error:  # in the exchange itself, so on all processes
-            self.guard.fail(error)
+            self.groups.fail(error)
             self.is_agreed_off = True
 
     def _record(self, trainer: Any, generated: Generated) -> bool:
         """Record groups of this batch. False on all processes if one of them has failed, now or in an earlier step."""
         self.num_due += 1
-        summaries = _exchange(self.guard, self._summarise, trainer, generated)
+        summaries = _exchange(self.groups, self._summarise, trainer, generated)
         if summaries is None:
             return False
         if not summaries[0]:  # the main process leaves this step out
             return True
         rows = [row for part in summaries for row in part]
         chosen = choose_groups(rows, trainer.num_generations, self.record_groups)
-        parts = _exchange(self.guard, self._local_rows, trainer, generated, [group for group, _ in chosen])
+        parts = _exchange(self.groups, self._local_rows, trainer, generated, [group for group, _ in chosen])
         if parts is None:
             return False
-        if trainer.is_world_process_zero():
-            self.guard.run(self._write, trainer, generated, chosen, [row for part in parts for row in part])
+        if trainer.is_world_process_zero() and not isinstance(self.metrics.error, OSError):
+            self.groups.run(self._write, trainer, generated, chosen, [row for part in parts for row in part])
         return True
 
     def _is_due(self, trainer: Any) -> bool:
@@ -227,7 +229,7 @@ def _step(line: bytes) -> int | None:
 
 
 def _exchange(guard: Guard, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> list[T] | None:
-    """What `action` returns on each process; None on all of them if it fails on one, or if its guard is off."""
+    """What `action` returns on each process; None on all of them if it failed on one, now or before."""
     parts: list[T | None] = gather_object([guard.run(action, *args, **kwargs)])
     complete = [part for part in parts if part is not None]
     return complete if len(complete) == len(parts) else None
