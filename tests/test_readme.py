@@ -18,7 +18,10 @@ def run_blocks(name: str) -> None:
     exec(compile(code, name, "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize(("page", "run"), [("README.md", "runs/first"), ("docs/training.md", "runs/mine")])
+TRAINING = [("README.md", "runs/first"), ("docs/training.md", "runs/mine"), ("docs/watch.md", "runs/plain")]
+
+
+@pytest.mark.parametrize(("page", "run"), TRAINING)
 def test_its_code_trains_and_every_viewer_reads_the_run(page, run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_blocks(page)

@@ -79,3 +79,27 @@ def test_a_folder_without_groups_is_refused_with_a_remedy(run, tmp_path_factory)
     (empty / "completions" / "completions_00001.parquet").touch()
     with pytest.raises(DataError, match="Try: gtpo inspect --completions"):
         load_groups(empty)
+
+
+def test_records_of_schema_1_are_loaded(tmp_path):
+    row = dataclasses.asdict(example_group())
+    for name in ("method", "reason"):
+        del row[name]
+    for completion in row["completions"]:
+        del completion["token_logp"], completion["truncated"]
+    (tmp_path / "groups.jsonl").write_text(json.dumps({**row, "schema": 1}) + "\n")
+    loaded = load_groups(tmp_path)
+    assert loaded.notes == []
+    assert [dataclasses.replace(group, schema=2) for group in loaded.groups] == [example_group()]
+
+
+def test_what_was_not_recorded_is_noted(tmp_path):
+    group = example_group()
+    without = {"token_ids": None, "pieces": None, "token_entropy": None, "entropy": None}
+    completions = [dataclasses.replace(completion, **without) for completion in group.completions]
+    save_groups(tmp_path, dataclasses.replace(group, prompt=None, completions=completions))
+    notes = load_groups(tmp_path).notes
+    assert [note.split(" (")[0].split(".")[0] for note in notes] == [
+        "The texts were not recorded",
+        "Entropies and log-probabilities were not recorded",
+    ]

@@ -17,11 +17,12 @@ class Alerts:
 
     def send(self, args: Any, title: str, text: str, level: str) -> None:
         """`level` is WARN or ERROR. The text ends with the commands that show more."""
+        report_to = getattr(args, "report_to", None) or ()
         folder = shlex.quote(str(args.output_dir))
         text = f"{text} Details: gtpo health {folder}; completions: gtpo inspect {folder}"
         for name, guard in self._guards.items():
             tracker: Any = sys.modules.get(name)  # its callback has imported it
-            if name in (args.report_to or ()) and tracker is not None:
+            if name in report_to and tracker is not None:
                 guard.run(_alert, tracker, title, text, level)
 
 

@@ -1,0 +1,86 @@
+"""`gtpo.watch` needs no particular version of TRL, and no extra of gtpo."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gtpo.cli.main import main
+from tests.reading import read_groups, read_metrics
+
+ROOT = Path(__file__).parents[2]
+HIDE = """
+import sys
+
+class Hiding:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, fullname, path=None, target=None):
+        is_hidden = fullname.partition(".")[0] in HIDDEN
+        return None if is_hidden else self.finder.find_spec(fullname, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+HIDDEN = {"jaxtyping", "peft", "math_verify", "latex2sympy2_extended", "matplotlib"}
+sys.meta_path[:] = map(Hiding, sys.meta_path)
+"""
+
+
+def run_python(code: str, folder: Path, *path: Path) -> str:
+    """Run the code in another process, with these folders before the installed packages."""
+    search = os.pathsep.join([*map(str, path), str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": search}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, cwd=folder, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_importing_it_loads_nothing_of_trl(tmp_path):
+    names = "[name for name in sys.modules if name.split('.')[0] in ('trl', 'peft') or name.startswith('gtpo.trl.')]"
+    code = f"{HIDE}\nimport gtpo, json\ngtpo.watch\nprint(json.dumps({names}))"
+    loaded = json.loads(run_python(code, tmp_path).splitlines()[-1])
+    assert "gtpo.trl.watch" in loaded
+    assert not {name for name in loaded if name.split(".")[0] in ("trl", "peft")}
+    assert not {"gtpo.trl.trainer", "gtpo.trl.config"} & set(loaded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["installed", "1.10.0", "1.13.0", "1.14.2"])
+def test_the_script_of_the_docs_runs_with_this_version_and_without_extras(version, tmp_path, capsys):
+    wheel = tmp_path / "wheel"
+    if version != "installed":
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--target",
+            str(wheel),
+            f"trl=={version}",
+        ]
+        if subprocess.run(command, capture_output=True, check=False, timeout=300).returncode != 0:
+            pytest.skip(f"cannot install trl=={version}: is there a package index?")
+    (script,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "watch.md").read_text(), re.S)
+    code = f"{HIDE}\n{script}\nimport trl\nprint(trl.__version__)"
+    assert run_python(code, tmp_path, wheel).splitlines()[-1] == version or version == "installed"
+    run = tmp_path / "runs" / "plain"
+    assert [row["step"] for row in read_metrics(run)] == [1, 2, 3, 4, 5]
+    groups = read_groups(run)
+    assert {group.step for group in groups} == {1, 2}
+    for completion in [completion for group in groups for completion in group.completions]:
+        assert len(completion.token_entropy) == len(completion.token_logp) == len(completion.pieces) > 0
+        assert set(completion.rewards) == {"accuracy_reward"}
+    for command in ("health", "report", "inspect"):
+        assert main([command, str(run)]) == 0
+    assert "plain, step 5" in capsys.readouterr().out
