@@ -102,7 +102,7 @@ def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) 
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConfigError(f"TRL refuses these settings: {error}") from error
     if method != "sft":
-        recorded: dict[str, int] = {
+        recorded: dict[str, Any] = {
             name: getattr(trainer.args, name)
             for name in ("record_groups", "record_every")
             if hasattr(trainer.args, name)

@@ -26,6 +26,7 @@ from gtpo.trl.scoring import can_score, token_scores
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_Scores = Tensor | list[None]
 
 ATTRIBUTE = "gtpo_recorder"
 """The attribute of a trainer that holds its Recorder."""
@@ -138,7 +139,7 @@ class Recorder(TrainerCallback):
             for row, logp, entropy in zip(rows, logps, entropies, strict=True)
         ]
 
-    def _scores(self, trainer: Any, generated: Generated, rows: list[int]) -> tuple[Sequence[Any], Sequence[Any]]:
+    def _scores(self, trainer: Any, generated: Generated, rows: list[int]) -> tuple[_Scores, _Scores]:
         """Log-probabilities and entropies of the tokens of each row, None where they are not known.
 
         They come from what the trainer has computed already, otherwise from a pass over these rows.

@@ -16,7 +16,7 @@ def can_score(trainer: Any, batch: dict[str, Any]) -> bool:
     """Whether one process alone can score a few rows: the model is not sharded and takes only text."""
     accelerator = trainer.accelerator
     kind = str(getattr(accelerator.distributed_type, "value", accelerator.distributed_type))
-    plugin = getattr(accelerator.state, "deepspeed_plugin", None)
+    plugin: Any = getattr(accelerator.state, "deepspeed_plugin", None)
     is_complete = kind == "NO" or kind.startswith("MULTI_") or (kind == "DEEPSPEED" and plugin.zero_stage < 3)
     mesh = getattr(accelerator, "parallelism_config", None)
     return is_complete and not getattr(mesh, "tp_enabled", False) and not any(map(_OTHER_INPUTS.search, batch))
