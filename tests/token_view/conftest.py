@@ -5,6 +5,9 @@ import warnings
 
 import pytest
 
+from gtpo.token_view.groups import LoadedGroups
+from gtpo.token_view.page import render_page
+
 FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -49,3 +52,18 @@ def browser(chromium):
     chromium.get("about:blank")
     chromium.get_log("browser")
     return chromium
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open a page with these groups."""
+
+    def open_page(*groups, fragment="", notes=(), **options):
+        page = tmp_path / "page.html"
+        page.write_text(
+            render_page(LoadedGroups(list(groups), list(notes)), title="a run", **options), encoding="utf-8"
+        )
+        browser.get(page.as_uri() + fragment)
+        return browser
+
+    return open_page

@@ -56,21 +56,6 @@ def group(*completions, step=1, prompt="p"):
     return GroupRecord(step, prompt, list(completions), math.log(2), 0.4)
 
 
-@pytest.fixture
-def opened(browser, tmp_path):
-    """Open a page with these groups."""
-
-    def open_page(*groups, fragment="", notes=(), **options):
-        page = tmp_path / "page.html"
-        page.write_text(
-            render_page(LoadedGroups(list(groups), list(notes)), title="a run", **options), encoding="utf-8"
-        )
-        browser.get(page.as_uri() + fragment)
-        return browser
-
-    return open_page
-
-
 def tokens(browser, selector=""):
     return browser.find_elements("css selector", f"#completions .token{selector}")
 
@@ -368,54 +353,3 @@ def test_a_page_stays_small_and_shows_at_least_one_group():
     assert "The page shows 11 of 40 groups" in page
     assert '"opened":2' in page  # after groups 0 and 4
     assert "The page shows" not in render_page(LoadedGroups(groups, []), title="a run")
-
-
-def plain_group():
-    """A group of plain GRPO: both completions begin with the same token, which GTPO would not push down."""
-    good = completion(["same", "good"], 1.0, prefix=1, token_weight=[2.0, 1.0], token_logp=[-0.1, -0.25])
-    bad = completion(["same", "bad"], -1.0, prefix=1, token_weight=[0.0, 1.0], truncated=True)
-    return dataclasses.replace(group(good, bad), method="grpo", reason="spread", entropy_threshold=None)
-
-
-def test_a_group_of_plain_grpo_is_shown_as_it_was_trained_and_with_gtpo_on_request(opened):
-    browser = opened(plain_group())
-
-    def fates():
-        return [element.get_attribute("class").split()[1] for element in tokens(browser)]
-
-    assert fates() == ["up", "up", "down", "down"]
-    assert browser.find_element("id", "reason").text == "recorded for: spread"
-    assert "truncated" in browser.find_element("id", "completions").text
-    assert "push" not in browser.find_element("id", "completions").text
-    assert "What would GTPO have changed?" in browser.find_element("id", "changes").text
-    token(browser, 0, 1).click()
-    assert "log p −0.25" in details(browser)
-    assert "A +1" in details(browser)
-    assert "λ" not in details(browser)
-    browser.find_element("id", "gtpo").click()
-    assert fates() == ["amplified", "up", "skipped", "down"]
-    token(browser, 1, 0).click()
-    assert "log p not recorded" in details(browser)
-    assert "λ 0" in details(browser)
-    assert "the good completion #1 has the same token in this position, so its penalty is skipped" in details(browser)
-    press(browser, "g")
-    assert fates() == ["up", "up", "down", "down"]
-
-
-def test_a_gtpo_run_has_no_switch(opened):
-    browser = opened(example_group())
-    press(browser, "g")
-    assert not browser.find_element("id", "gtpo").is_displayed()
-    assert tokens(browser, ".amplified")
-
-
-def test_records_without_texts_show_positions(opened):
-    plain = plain_group()
-    without = [dataclasses.replace(c, token_ids=None, pieces=None) for c in plain.completions]
-    browser = opened(dataclasses.replace(plain, prompt=None, completions=without))
-    assert [element.text for element in tokens(browser)] == ["1", "2", "1", "2"]
-    assert browser.find_element("id", "prompt").text == "not recorded"
-    press(browser, "g")
-    token(browser, 1, 0).click()
-    assert "Shared prefix: a good completion has the same token in this position" in details(browser)
-    assert browser.get_log("browser") == []

@@ -112,6 +112,7 @@ def test_a_full_disk_turns_recording_off_with_one_warning(name, tiny_model, tmp_
 @pytest.mark.parametrize(
     ("place", "message"),
     [
+        ("gtpo.trl.recording.Recorder._is_due", "Recording of groups is off"),
         ("gtpo.trl.recording.choose_groups", "Recording of groups is off"),
         ("gtpo.trl.generated.summarise", "Recording of groups is off"),
         ("gtpo.trl.recording.token_scores", "Recording of entropies and log-probabilities is off"),

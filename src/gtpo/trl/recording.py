@@ -91,11 +91,12 @@ class Recorder(TrainerCallback):
 
     def record(self, trainer: Any, generated: Generated) -> None:
         """Record groups if this step is due. Every process calls this after every generation batch."""
-        if self.is_agreed_off or not self.record_groups or not self._is_due(trainer):
+        if self.is_agreed_off or not self.record_groups:
             return
         try:
-            self.is_agreed_off = not self._record(trainer, generated)
-        except Exception as error:  # in the exchange itself, so on all processes
+            if self._is_due(trainer):
+                self.is_agreed_off = not self._record(trainer, generated)
+        except Exception as error:  # outside of what a single process does, so on all processes
             self.groups.fail(error)
             self.is_agreed_off = True
 

@@ -45,7 +45,7 @@ def watch(
     require_choice("on_collapse", on_collapse, ("warn", "stop"))
     require(record_groups >= 0, "record_groups", record_groups, "at least 0")
     require(record_every >= 1, "record_every", record_every, "at least 1")
-    if not hasattr(trainer, "_generate_and_score_completions"):
+    if not (hasattr(trainer, "_generate_and_score_completions") and hasattr(trainer, "_calculate_rewards")):
         kind = type(trainer).__name__
         raise ConfigError(f"gtpo.watch takes a GRPOTrainer of TRL or a subclass of it, got {kind}. Pass the trainer.")
     recorder = getattr(trainer, ATTRIBUTE, None)
@@ -168,6 +168,10 @@ def _link_tree(source: Path, target: Path) -> None:
     try:
         shutil.copytree(source, partial, copy_function=os.link)
     except (OSError, shutil.Error):
-        shutil.copytree(source, partial, dirs_exist_ok=True)
+        try:
+            shutil.copytree(source, partial, dirs_exist_ok=True)
+        except (OSError, shutil.Error):
+            shutil.rmtree(partial, ignore_errors=True)  # a full disk needs the space for checkpoints
+            raise
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)
