@@ -19,12 +19,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--prompts", type=int, default=8)
     args = parser.parse_args(arguments)
 
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
     import gtpo
     import trl
     from gtpo.lab import lab_model_dir, lab_problems
     from gtpo.problems import to_dataset
     from gtpo.rewards import paper_reward
-    from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(1)
     spent: dict[str, list[float]] = {"record": [], "log": [], "step": []}

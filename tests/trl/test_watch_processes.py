@@ -35,9 +35,16 @@ def test_the_most_telling_group_is_recorded_whichever_process_has_it(results, ou
     assert [row["step"] for row in read_metrics(out / "watched")] == [1, 2, 3, 4]
 
 
-def test_a_group_that_is_split_over_processes_is_recorded_completely(results, out):
-    for group in read_groups(out / "split"):
+@pytest.mark.parametrize(("case", "method"), [("split", "grpo"), ("split, gtpo", "gtpo")])
+def test_a_group_that_is_split_over_processes_is_recorded_completely(case, method, results, out):
+    groups = read_groups(out / case)
+    assert [(group.step, group.method) for group in groups] == [(step, method) for step in (1, 2, 3, 4)]
+    for group in groups:
         assert [c.rewards["uneven_reward"] for c in group.completions] == [0, 1, 2, 3, 0, 10, 20, 30]
+        for c in group.completions:
+            assert c.entropy == pytest.approx(sum(c.token_entropy) / len(c.token_entropy), rel=1e-5)
+            assert c.push == pytest.approx(c.advantage - 0.1 * c.entropy * (method == "gtpo"), rel=1e-5)
+            assert all(logp <= 0 for logp in c.token_logp)
 
 
 @pytest.mark.parametrize(("case", "steps"), [("failing", [1]), ("full disk", None)])

@@ -13,7 +13,9 @@ import torch
 from accelerate.utils import gather_object
 
 import gtpo
+from gtpo import GTPOConfig, GTPOTrainer
 from gtpo.trl import generated
+from tests.trl.checked import prompts, settings
 from tests.trl.watched import grpo_trainer
 
 RANK = int(os.environ["RANK"])
@@ -47,15 +49,19 @@ CASES = {
     "unwatched": (4, False, None),
     "watched": (4, True, None),
     "split": (8, True, None),  # a group is larger than the rows of a process
+    "split, gtpo": (8, True, None, True),
     "failing": (4, True, fail_in_the_second_process),
     "full disk": (4, True, fill_the_disk),
 }
 
 
-def run_case(model, out, group_size, is_watched, sabotage):
+def run_case(model, out, group_size, is_watched, sabotage, is_gtpo=False):
     out.mkdir(exist_ok=True)
     options = {"per_device_train_batch_size": ROWS, "num_generations": group_size, "max_steps": 4}
-    trainer = grpo_trainer(model, out, reward=uneven_reward, **options)
+    if is_gtpo:
+        trainer = GTPOTrainer(model, uneven_reward, GTPOConfig(**settings(out, **options), use_cpu=True), prompts())
+    else:
+        trainer = grpo_trainer(model, out, reward=uneven_reward, **options)
     if is_watched:
         gtpo.watch(trainer, record_groups=1, record_every=1)
     restore = sabotage(trainer) if sabotage else lambda: None
