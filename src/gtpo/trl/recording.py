@@ -27,6 +27,8 @@ from gtpo.trl.scoring import can_score, token_scores
 P = ParamSpec("P")
 T = TypeVar("T")
 _Scores = Tensor | list[None]
+_Chosen = list[tuple[int, str]]
+"""Groups, counted over all processes, each with the reason why it is recorded."""
 
 ATTRIBUTE = "gtpo_recorder"
 """The attribute of a trainer that holds its Recorder."""
@@ -96,7 +98,7 @@ class Recorder(TrainerCallback):
         try:
             if self._is_due(trainer):
                 self.is_agreed_off = not self._record(trainer, generated)
-        except Exception as error:  # outside of what a single process does, so on all processes
+        except Exception as error:  # in what all processes do in the same way, such as the exchange itself
             self.groups.fail(error)
             self.is_agreed_off = True
 
@@ -108,13 +110,12 @@ class Recorder(TrainerCallback):
             return False
         if not summaries[0]:  # the main process leaves this step out
             return True
-        rows = [row for part in summaries for row in part]
-        chosen = choose_groups(rows, trainer.num_generations, self.record_groups)
-        parts = _exchange(self.groups, self._local_rows, trainer, generated, [group for group, _ in chosen])
+        parts = _exchange(self.groups, self._choose, trainer, generated, summaries)
         if parts is None:
             return False
         if trainer.is_world_process_zero() and not isinstance(self.metrics.error, OSError):
-            self.groups.run(self._write, trainer, generated, chosen, [row for part in parts for row in part])
+            chosen, rows = parts[0][0], [row for _, local in parts for row in local]
+            self.groups.run(self._write, trainer, generated, chosen, rows)
         return True
 
     def _is_due(self, trainer: Any) -> bool:
@@ -130,12 +131,16 @@ class Recorder(TrainerCallback):
         is_left_out = trainer.is_world_process_zero() and (self.num_due - 1) % self.thinning != 0
         return [] if is_left_out else generated.summaries(trainer)
 
-    def _local_rows(self, trainer: Any, generated: Generated, groups: Sequence[int]) -> list[_Row]:
-        """The rows of these groups that this process owns."""
+    def _choose(
+        self, trainer: Any, generated: Generated, summaries: list[list[RowSummary]]
+    ) -> tuple[_Chosen, list[_Row]]:
+        """The groups to record, the same on every process, and the rows of them that this process owns."""
         first, size = generated.first_row(trainer), trainer.num_generations
+        chosen = choose_groups([row for part in summaries for row in part], size, self.record_groups)
+        groups = [group for group, _ in chosen]
         rows = [row for row in range(len(generated.sizes)) if (first + row) // size in groups]
         logps, entropies = self._scores(trainer, generated, rows)
-        return [
+        return chosen, [
             _Row(first + row, generated.prompt_ids(row), generated.completion(trainer, row, logp, entropy))
             for row, logp, entropy in zip(rows, logps, entropies, strict=True)
         ]
@@ -159,7 +164,7 @@ class Recorder(TrainerCallback):
             return scores
         return batch["old_per_token_logps"][rows] if "old_per_token_logps" in batch else unknown, unknown
 
-    def _write(self, trainer: Any, generated: Generated, chosen: list[tuple[int, str]], rows: Sequence[_Row]) -> None:
+    def _write(self, trainer: Any, generated: Generated, chosen: _Chosen, rows: Sequence[_Row]) -> None:
         """Append the chosen groups to groups.jsonl, on the main process."""
         by_number = {row.number: row for row in rows}
         decode, size = trainer.processing_class.decode, trainer.num_generations
