@@ -2,17 +2,15 @@
 
 import contextlib
 import functools
-import importlib
 import inspect
 import numbers
-import os
-import sys
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError, DataError
+from gtpo.errors import DataError
+from gtpo.importing import import_function
 from gtpo.rewards import correctness_reward, format_reward, paper_reward
 
 Reward = Callable[..., Any]
@@ -27,19 +25,7 @@ def find_reward(name: str) -> Reward:
     """A built-in reward by name, or any function as `package.module:function`."""
     if name in NAMED:
         return guarded(NAMED[name])
-    module, colon, function = name.partition(":")
-    if not colon:
-        raise ConfigError(f"There is no reward {name!r}. Use {', '.join(NAMED)}, or package.module:function.")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a script in this folder could import the module, too
-    try:
-        reward = getattr(importlib.import_module(module), function)
-    except (Exception, SystemExit) as error:  # a user's module may raise anything
-        remedy = "Check the name, and that the module is in this folder or on the Python path."
-        raise ConfigError(f"Reward {name!r} cannot be imported: {type(error).__name__}: {error}. {remedy}") from error
-    if not callable(reward):
-        raise ConfigError(f"Reward {name!r} is a {type(reward).__name__}, not a function.")
-    return guarded(reward)
+    return guarded(import_function(name, kind="reward", named=NAMED))
 
 
 def guarded(reward: Reward) -> Reward:
