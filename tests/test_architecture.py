@@ -14,7 +14,9 @@ GRAPH = {
     "files": "errors",
     "statistics": "errors",
     "logged": "files",
+    "importing": "errors",
     "core": "errors",
+    "credit": "core errors importing",
     "records": "core errors",
     "problems": "errors files text",
     "lab": "problems",
@@ -28,14 +30,14 @@ GRAPH = {
     "compare": "errors evaluation runs statistics",
     "report": "files logged runs text",
     "token_view": "core errors files records text",
-    "training": "core errors evaluation files models problems records rewards trl",
+    "training": "core errors evaluation files importing models problems records rewards trl",
     "cli": "compare errors evaluation files health logged problems report runs text token_view training",
 }
 """Each folder or module of gtpo, and those that it imports from, function-local imports included."""
 
 HEAVY = {"torch", "trl", "verl", "vllm", "matplotlib", "peft", "datasets", "transformers", "accelerate", "math_verify"}
-ALLOWED_HEAVY = {"core": {"torch"}, "verl": {"torch", "verl"}}
-LIGHT = ("errors", "text", "files", "statistics", "logged", "records", "health", "runs", "models")
+ALLOWED_HEAVY = {"core": {"torch"}, "credit": {"torch"}, "verl": {"torch", "verl"}}
+LIGHT = ("errors", "text", "files", "importing", "statistics", "logged", "records", "health", "runs", "models")
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 

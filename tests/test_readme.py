@@ -30,7 +30,7 @@ def test_its_code_trains_and_every_viewer_reads_the_run(page, run, tmp_path, mon
     assert f"{Path(run).name}, step" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", ["docs/method.md", "docs/evaluation.md", "docs/lab.md"])
+@pytest.mark.parametrize("page", ["docs/method.md", "docs/credit.md", "docs/evaluation.md", "docs/lab.md"])
 def test_its_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_blocks(page)

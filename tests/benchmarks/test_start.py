@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted(path.name for path in (ROOT / "benchmarks").glob("*.py") if "def main" in path.read_text())
 TINY = {
     "bench_conflicts.py": [],
+    "bench_credit.py": [],
     "bench_update.py": ["--steps", "1"],
     "bench_scaling.py": ["--steps", "1", "--amounts", "length"],
     "bench_step.py": ["--steps", "3", "--out", "out"],

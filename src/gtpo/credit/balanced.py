@@ -1,6 +1,7 @@
 """Balanced: on tokens that good and bad completions share, bad ones push down no harder than good ones push up."""
 
 import torch
+from torch.nn.functional import pad
 
 from gtpo.core.conflicts import conflict_runs
 from gtpo.core.groups import advantage_sign
@@ -43,17 +44,20 @@ def balanced(inputs: CreditInput) -> TokenFloats:
     # its own inverse.
     num_tokens = ids.shape[1]
     backwards = (inside.sum(1, keepdim=True) - 1 - torch.arange(num_tokens, device=ids.device)) % max(1, num_tokens)
-    from_start = _share_kept(ids, inside, push, group_ids)
-    from_end = _share_kept(ids.gather(1, backwards), inside, push, group_ids).gather(1, backwards)
-
-    share = torch.where(prefix, from_start, torch.where(suffix, from_end, 1.0))
+    from_start = _share_kept(ids, inside, prefix, push, group_ids)
+    from_end = _share_kept(ids.gather(1, backwards), inside, suffix.gather(1, backwards), push, group_ids)
+    share = torch.where(prefix, from_start, from_end.gather(1, backwards))
     advantages = upcast(inputs.advantages).unsqueeze(1)
     return torch.where(advantages < 0, advantages * share, advantages)
 
 
-def _share_kept(ids: TokenIds, inside: TokenBools, push: RowFloats, group_ids: RowInts) -> TokenFloats:
-    """min(1, P/M) over the completions with the same token at the same position."""
-    sets = position_sets(ids, group_ids)
-    pushes = push.unsqueeze(1) * inside
+def _share_kept(
+    ids: TokenIds, inside: TokenBools, run: TokenBools, push: RowFloats, group_ids: RowInts
+) -> TokenFloats:
+    """min(1, P/M) in each run, over the completions with the same token at the same position; 1 after it."""
+    width = int(run.any(0).sum())  # of the longest run
+    sets = position_sets(ids[:, :width], group_ids)
+    pushes = push.unsqueeze(1) * inside[:, :width]
     up, down = set_sum(pushes.clamp(min=0), sets), set_sum((-pushes).clamp(min=0), sets)
-    return (up / down.clamp(min=torch.finfo(down.dtype).tiny)).clamp(max=1)
+    share = (up / down.clamp(min=torch.finfo(down.dtype).tiny)).clamp(max=1)
+    return torch.where(run, pad(share, (0, run.shape[1] - width)), 1.0)

@@ -33,9 +33,9 @@ def pass_at_k(inputs: CreditInput, *, right_at: float, k: int = 4) -> TokenFloat
             [-0.1667],
             [-0.1667]])
     """
-    require(isinstance(k, int) and k >= 1, "k", k, "a whole number ≥ 1")
+    require(type(k) is int and k >= 1, "k", k, "a whole number ≥ 1")
     is_number = isinstance(right_at, numbers.Real) and math.isfinite(right_at)
-    require(is_number, "right_at", right_at, "a number, the lowest reward of a right answer")
+    require(is_number, "right_at", right_at, "a finite number, the lowest reward of a right answer")
     rewards = upcast(required(inputs.rewards, "rewards"))
     is_wrong = inputs.is_valid & (rewards < right_at)
     num_rows = group_sum(inputs.is_valid.to(rewards.dtype), inputs.group_ids).unsqueeze(1)
