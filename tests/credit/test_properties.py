@@ -81,6 +81,11 @@ def test_balanced_looks_from_the_end_only_where_the_prefix_run_is_over():
     assert third == pytest.approx([-1.0, -1.0, -1 / 3 / (1 / 4 + 1 / 3)])
 
 
+def test_balanced_leaves_out_completions_without_trained_tokens():
+    good = Rollout([1, 2], 1.0, 0, trained=[False, False])
+    assert credit_of("balanced", [good, *group_of([[1, 3]], [-1.0])]) == [[0.0, 0.0], [0.0, -1.0]]
+
+
 @settings(max_examples=100)
 @given(BATCHES)
 def test_prefix_baseline_tends_to_grpo_for_a_large_kappa(batch):

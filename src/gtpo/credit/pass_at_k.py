@@ -41,9 +41,10 @@ def pass_at_k(inputs: CreditInput, *, right_at: float, k: int = 4) -> TokenFloat
     num_rows = group_sum(inputs.is_valid.to(rewards.dtype), inputs.group_ids).unsqueeze(1)
     num_wrong = group_sum(is_wrong.to(rewards.dtype), inputs.group_ids).unsqueeze(1)
 
-    drawn = torch.arange(min(k, len(rewards)), device=rewards.device)  # a group of fewer than k gets 0 below
-    chance = (num_wrong - drawn).clamp(min=0) / (num_rows - drawn).clamp(min=1)  # that the next one is wrong, too
+    # A factor is 0 where all wrong ones are drawn already, so a group of fewer than k, or fewer than k wrong, gets 0.
+    drawn = torch.arange(min(k, len(rewards)), device=rewards.device)
+    chance = (num_wrong - drawn) / (num_rows - drawn).clamp(min=1)  # that the next one is wrong, too
     all_wrong = chance.prod(1, keepdim=True)  # C(W, k) / C(N, k)
     others_wrong = chance[:, 1:].prod(1, keepdim=True)  # C(W − 1, k − 1) / C(N − 1, k − 1)
     advantages = torch.where(is_wrong.unsqueeze(1), all_wrong - others_wrong, all_wrong)
-    return torch.where(num_rows >= k, advantages, 0.0).expand(inputs.completion_ids.shape)
+    return advantages.expand(inputs.completion_ids.shape)
