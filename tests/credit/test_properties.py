@@ -34,7 +34,7 @@ def net_push(credit, batch, position):
     return sum(row[position] / len(rollout.tokens) for row, rollout in zip(credit, batch, strict=True))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(SEEDS)
 def test_balanced_never_pushes_a_shared_prefix_down_nor_up_more_than_grpo(seed):
     rng = random.Random(seed)
@@ -86,7 +86,7 @@ def test_balanced_leaves_out_completions_without_trained_tokens():
     assert credit_of("balanced", [good, *group_of([[1, 3]], [-1.0])]) == [[0.0, 0.0], [0.0, -1.0]]
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(BATCHES)
 def test_prefix_baseline_tends_to_grpo_for_a_large_kappa(batch):
     batch = centred(batch)
@@ -106,7 +106,7 @@ def test_prefix_baseline_is_the_value_of_the_prefix_where_kappa_is_zero():
     assert credit[2] == pytest.approx([0.75 * (0 - 1 / 3), 0.75 * (0 - 1 / 2), 0.75 * (0 - 1 / 2)])
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(BATCHES)
 def test_process_sets_give_a_shared_prefix_the_mean_advantage_of_those_that_share_it(batch):
     """Σ A_i / |S_it| over S_it: a shared prefix moves as one completion would, with the mean of their advantages."""
@@ -120,7 +120,7 @@ def test_process_sets_give_a_shared_prefix_the_mean_advantage_of_those_that_shar
             assert sum(credit[row][t] for row in sharing) == pytest.approx(mean, abs=1e-6)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(SEEDS, st.integers(1, 8))
 def test_pass_at_k_adds_up_to_zero_over_a_group(seed, k):
     rng = random.Random(seed)

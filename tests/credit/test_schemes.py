@@ -41,7 +41,7 @@ def test_equals_its_formula_in_plain_loops(scheme, batch, data):
     assert credit_of(scheme, batch, **parameters) == approx(expected)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(BATCHES, KNOBS)
 def test_gtpo_equals_shape_advantages_bit_for_bit(batch, knobs):
     inputs = credit_input(batch)
@@ -60,7 +60,7 @@ def test_gtpo_equals_shape_advantages_bit_for_bit(batch, knobs):
     assert token_advantages("annealed", inputs, until=0.0, **knobs).equal(shaped.advantages)
 
 
-@settings(max_examples=120)
+@settings(max_examples=90)
 @given(SCHEMES_AND_PARAMETERS, BATCHES, st.integers(1, 4))
 def test_padding_and_integer_type_change_nothing(scheme_and_parameters, batch, extra):
     scheme, parameters = scheme_and_parameters
@@ -68,7 +68,7 @@ def test_padding_and_integer_type_change_nothing(scheme_and_parameters, batch, e
     assert wide == approx(credit_of(scheme, batch, **parameters))
 
 
-@settings(max_examples=120)
+@settings(max_examples=90)
 @given(SCHEMES_AND_PARAMETERS, BATCHES, st.randoms())
 def test_row_order_changes_nothing(scheme_and_parameters, batch, random):
     scheme, parameters = scheme_and_parameters
@@ -78,7 +78,7 @@ def test_row_order_changes_nothing(scheme_and_parameters, batch, random):
     assert credit_of(scheme, [batch[i] for i in order], **parameters) == approx([straight[i] for i in order])
 
 
-@settings(max_examples=120)
+@settings(max_examples=90)
 @given(SCHEMES_AND_PARAMETERS, BATCHES)
 def test_a_group_does_not_depend_on_other_groups(scheme_and_parameters, batch):
     scheme, parameters = scheme_and_parameters
@@ -87,7 +87,7 @@ def test_a_group_does_not_depend_on_other_groups(scheme_and_parameters, batch):
     assert credit_of(scheme, [batch[row] for row in rows], **parameters) == approx([together[row] for row in rows])
 
 
-@settings(max_examples=120)
+@settings(max_examples=90)
 @given(SCHEMES_AND_PARAMETERS, BATCHES)
 def test_an_invalid_row_may_hold_anything_and_counts_nowhere(scheme_and_parameters, batch):
     scheme, parameters = scheme_and_parameters
