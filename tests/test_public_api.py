@@ -32,6 +32,21 @@ def test_parameters_keep_their_names_and_order():
         assert list(inspect.signature(getattr(gtpo, name)).parameters) == parameters.split()
 
 
+def test_credit_is_a_module_of_gtpo_and_keeps_its_names(monkeypatch):
+    monkeypatch.delattr(gtpo, "credit", raising=False)
+    credit = gtpo.credit
+    assert credit.__all__ == ["SCHEMES", "CreditInput", "Scheme", "find_scheme", "token_advantages"]
+    assert list(inspect.signature(credit.token_advantages).parameters) == ["scheme", "inputs", "parameters"]
+    fields = inspect.signature(credit.CreditInput).parameters.values()
+    assert " ".join(field.name for field in fields if field.kind is not field.KEYWORD_ONLY) == (
+        "completion_ids completion_mask advantages group_ids"
+    )
+    assert " ".join(field.name for field in fields if field.kind is field.KEYWORD_ONLY) == (
+        "loss_mask valid rewards component_advantages token_component token_entropy token_logps initial_entropy "
+        "batch_entropy"
+    )
+
+
 def test_gtpo_config_has_the_options_of_shaping_with_the_same_defaults():
     shaping, config = gtpo.ShapingConfig(), gtpo.GTPOConfig("unused")
     for name in SIGNATURES["ShapingConfig"].split():

@@ -41,6 +41,7 @@ __all__ = [
 _HOMES = {
     "ShapingConfig": "gtpo.core.config",
     "conflict_mask": "gtpo.core.conflicts",
+    "credit": "gtpo.credit",
     "completion_entropy": "gtpo.core.entropy",
     "entropy_filter": "gtpo.core.entropy",
     "ShapedAdvantages": "gtpo.core.shaping",
@@ -56,7 +57,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with naming_the_extra():
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        home = importlib.import_module(_HOMES[name])
+        return home if name == "credit" else getattr(home, name)
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,8 @@
 """A scheme as a user would write it, for tests that name it as package.module:function."""
 
 
-def halved(inputs, share=0.5):
-    return share * inputs.advantages.unsqueeze(1).expand(inputs.completion_ids.shape)
+def halved(inputs, share=0.5, exempt=None):
+    return (1.0 if exempt else share) * inputs.advantages.unsqueeze(1).expand(inputs.completion_ids.shape)
 
 
 def by_entropy(inputs):

@@ -120,6 +120,7 @@ def test_what_a_function_returns_where_nothing_is_trained_is_ignored():
 def test_a_function_may_be_given_itself_or_by_name(scheme):
     assert token_advantages(scheme, INPUTS).tolist() == [[0.5, 0.5, 0.5], [-0.5, -0.5, 0.0]]
     assert token_advantages(scheme, INPUTS, share=0.25)[0, 0] == 0.25
+    assert token_advantages(scheme, INPUTS, exempt=True)[0, 0] == 1.0
     with pytest.raises(gtpo.ConfigError, match="'halved' has no parameter 'part'"):
         token_advantages(scheme, INPUTS, part=1)
 

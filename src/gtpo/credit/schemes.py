@@ -109,10 +109,11 @@ def _parameters(function: CreditFunction) -> dict[str, object]:
 
 
 def _is_like(value: object, default: object) -> bool:
-    """Whether a value is a number, or a boolean, where the default is one."""
-    if isinstance(default, bool) or isinstance(value, bool):
-        return type(value) is type(default) or default is REQUIRED
-    return isinstance(value, numbers.Real) or not isinstance(default, numbers.Real)
+    """Whether a value is a boolean, or a number, where the default is one."""
+    if isinstance(default, bool):
+        return isinstance(value, bool)
+    is_number = not isinstance(value, bool) and isinstance(value, numbers.Real)
+    return is_number or not isinstance(default, numbers.Real)
 
 
 def _check_credit(name: str, credit: object, inputs: CreditInput) -> None:
