@@ -9,13 +9,13 @@ from gtpo.evaluation.samples import Sample
 from gtpo.evaluation.votes import grade, merge_answers
 
 
-def samples(*answers, gold="1"):
+def samples(*answers, gold="1", question=None):
     texts = [f"<reasoning>r</reasoning><answer>{a}</answer>" if a is not None else "no tags" for a in answers]
-    return [Sample(0, i, gold, text, 5, False, None) for i, text in enumerate(texts)]
+    return [Sample(0, i, gold, text, 5, False, None, None if i else question) for i, text in enumerate(texts)]
 
 
-def graded(*answers, gold="1"):
-    (votes,) = grade([samples(*answers, gold=gold)], no_progress)
+def graded(*answers, gold="1", question=None):
+    (votes,) = grade([samples(*answers, gold=gold, question=question)], no_progress)
     return votes
 
 
@@ -33,6 +33,16 @@ def test_a_correct_answer_in_three_spellings_beats_a_wrong_answer_in_one():
     assert maj_at_k(answers, is_correct, 5) == 0.0
 
 
+def test_the_question_decides_on_copied_formulas_and_on_nouns():
+    question = "How many eggs are $3!$ eggs?"
+    assert graded("3!", "6 eggs", "7 eggs", "7", gold="3!", question=question) == (
+        ["3!", "3!", "7 eggs", "7 eggs"],
+        [True, True, False, False],
+    )
+    assert graded("3!", "1+5", gold="6", question=question)[1] == [False, False]
+    assert graded("2x+x", "x+2x", gold="3x", question="Simplify $2x + x$.")[1] == [False, True]
+
+
 def test_a_completion_without_a_tag_or_with_an_empty_tag_has_no_answer():
     assert graded(None, "", "  ", "1") == ([None, None, None, "1"], [False, False, False, True])
 
@@ -40,7 +50,8 @@ def test_a_completion_without_a_tag_or_with_an_empty_tag_has_no_answer():
 def test_each_distinct_answer_is_graded_once_and_plain_numbers_are_compared_without_the_grader(monkeypatch):
     pairs = []
 
-    def counting(answers, golds):
+    def counting(answers, golds, *, questions):
+        assert set(questions) == {None}
         pairs.extend(zip(answers, golds, strict=True))
         return [answer == gold for answer, gold in zip(answers, golds, strict=True)]
 
@@ -53,7 +64,7 @@ def test_each_distinct_answer_is_graded_once_and_plain_numbers_are_compared_with
 
 def test_answers_are_merged_within_a_problem_only():
     first, second = merge_answers(
-        [{"a": False, "1": False, "1.0": False}, {"1.0": False, "b": True, "c": True}], no_progress
+        [{"a": False, "1": False, "1.0": False}, {"1.0": False, "b": True, "c": True}], [None, None], no_progress
     )
     assert first == {"a": "a", "1": "1", "1.0": "1"}
     assert second == {"b": "b", "c": "b", "1.0": "1.0"}
@@ -62,13 +73,13 @@ def test_answers_are_merged_within_a_problem_only():
 def test_very_long_answers_are_compared_as_text(monkeypatch):
     graded_answers = []
 
-    def grade_nothing(answers, golds):
+    def grade_nothing(answers, golds, *, questions):
         graded_answers.extend(answers)
         return [False] * len(answers)
 
     monkeypatch.setattr(gtpo.rewards, "are_correct", grade_nothing)
     long = "9" * 1_000_000
-    (spelling,) = merge_answers([{long: False, long + "1": False, "x": False, "y": False}], no_progress)
+    (spelling,) = merge_answers([{long: False, long + "1": False, "x": False, "y": False}], [None], no_progress)
     assert len(set(spelling.values())) == 4
     assert graded_answers == ["y"]
 

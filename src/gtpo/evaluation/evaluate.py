@@ -162,7 +162,13 @@ def sample_problems(
             seeds = [row_seed(settings.seed, problem, sample) for problem, sample in rows]
             texts = engine.sample([prompts[problem] for problem, _ in rows], seeds, settings)
             samples = [
-                Sample(problem, sample, problems[problem].answer, **dataclasses.asdict(text))
+                Sample(
+                    problem,
+                    sample,
+                    problems[problem].answer,
+                    **dataclasses.asdict(text),
+                    question=None if sample else problems[problem].question,
+                )
                 for (problem, sample), text in zip(rows, texts, strict=True)
             ]
             append_samples(path, samples)

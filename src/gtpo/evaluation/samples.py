@@ -52,7 +52,10 @@ class SampleHeader(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """One line: the `sample`-th completion of the `problem`-th problem, and the gold answer to grade it against."""
+    """One line: the `sample`-th completion of the `problem`-th problem, and the gold answer to grade it against.
+
+    The first sample of a problem also holds the question. It is None in the others, and in files of earlier versions.
+    """
 
     problem: int
     sample: int
@@ -61,6 +64,7 @@ class Sample:
     num_tokens: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
     truncated: bool
     entropy: float | None
+    question: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,8 +8,8 @@ from gtpo.evaluation.samples import Sample
 Progress = Callable[[str, int, int], None]
 """Called with the name of the task, the number of finished items, and their total."""
 
-Pair = tuple[str, str]
-"""An answer, and what it is compared with."""
+Pair = tuple[str, str, str | None]
+"""An answer, what it is compared with, and the question if it is known."""
 
 Votes = tuple[list[str | None], list[bool]]
 """The answer of each sample of a problem, and whether it is correct.
@@ -31,9 +31,10 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Vote
 
     answers = [[(extract_answer(sample.text) or "").strip() for sample in samples] for samples in problems]
     golds = [samples[0].gold for samples in problems]
+    questions = [samples[0].question for samples in problems]
     distinct: dict[Pair, None] = {}
-    for problem_answers, gold in zip(answers, golds, strict=True):
-        distinct |= {(answer, gold): None for answer in problem_answers if answer}
+    for problem_answers, gold, question in zip(answers, golds, questions, strict=True):
+        distinct |= {(answer, gold, question): None for answer in problem_answers if answer}
     pairs = list(distinct)
     verdicts: dict[Pair, bool] = {}
     for start in range(0, len(pairs), _BATCH):
@@ -42,10 +43,10 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Vote
     progress("grading", len(pairs), len(pairs))
 
     correctness = [
-        {answer: verdicts[answer, gold] for answer in problem_answers if answer}
-        for problem_answers, gold in zip(answers, golds, strict=True)
+        {answer: verdicts[answer, gold, question] for answer in problem_answers if answer}
+        for problem_answers, gold, question in zip(answers, golds, questions, strict=True)
     ]
-    spellings = merge_answers(correctness, progress)
+    spellings = merge_answers(correctness, questions, progress)
     votes: list[Votes] = []
     for problem_answers, is_correct, spelling in zip(answers, correctness, spellings, strict=True):
         spelled = [spelling.get(answer) for answer in problem_answers]
@@ -53,7 +54,9 @@ def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Vote
     return votes
 
 
-def merge_answers(problems: Sequence[dict[str, bool]], progress: Progress) -> list[dict[str, str]]:
+def merge_answers(
+    problems: Sequence[dict[str, bool]], questions: Sequence[str | None], progress: Progress
+) -> list[dict[str, str]]:
     """Map each answer of each problem to the spelling of the first answer that it equals.
 
     A problem is given as its distinct answers in the order of sampling, True where correct. All correct answers are
@@ -69,20 +72,24 @@ def merge_answers(problems: Sequence[dict[str, bool]], progress: Progress) -> li
     total = sum(map(len, unmerged))
     while any(unmerged):
         progress("merging", total - sum(map(len, unmerged)), total)
-        equal = _equal_to_first(unmerged)
-        for spelling, answers in zip(spellings, unmerged, strict=True):
+        equal = _equal_to_first(unmerged, questions)
+        for spelling, answers, question in zip(spellings, unmerged, questions, strict=True):
             for answer in answers:
-                if (answer, answers[0]) in equal:
+                if (answer, answers[0], question) in equal:
                     spelling[answer] = answers[0]
             answers[:] = [answer for answer in answers if answer not in spelling]
     progress("merging", total, total)
     return spellings
 
 
-def _equal_to_first(problems: Sequence[Sequence[str]]) -> set[Pair]:
-    """The pairs (answer, first answer of the same problem) that are equal."""
-    pairs = [(answer, answers[0]) for answers in problems for answer in answers]
-    equal = {pair: _plainly_equal(*pair) for pair in pairs}
+def _equal_to_first(problems: Sequence[Sequence[str]], questions: Sequence[str | None]) -> set[Pair]:
+    """The answers that equal the first answer of the same problem, each with that answer and the question."""
+    pairs = [
+        (answer, answers[0], question)
+        for answers, question in zip(problems, questions, strict=True)
+        for answer in answers
+    ]
+    equal = {pair: _plainly_equal(*pair[:2]) for pair in pairs}
     equal |= _graded([pair for pair, is_equal in equal.items() if is_equal is None])
     return {pair for pair, is_equal in equal.items() if is_equal}
 
@@ -90,7 +97,11 @@ def _equal_to_first(problems: Sequence[Sequence[str]]) -> set[Pair]:
 def _graded(pairs: Sequence[Pair]) -> dict[Pair, bool]:
     from gtpo.rewards import are_correct
 
-    verdicts = are_correct([answer for answer, _ in pairs], [gold for _, gold in pairs])
+    verdicts = are_correct(
+        [answer for answer, _, _ in pairs],
+        [gold for _, gold, _ in pairs],
+        questions=[question for _, _, question in pairs],
+    )
     return dict(zip(pairs, verdicts, strict=True))
 
 

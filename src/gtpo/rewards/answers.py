@@ -23,17 +23,23 @@ def extract_answer(text: str) -> str | None:
     return answer
 
 
-def is_correct(answer: str, gold: str) -> bool:
+def is_correct(answer: str, gold: str, *, question: str | None = None) -> bool:
     r"""Whether the answer means the same as the gold answer. Decided in a worker process, never in this one.
 
-    docs/rewards.md lists the rules. An answer that cannot be graded in time is not correct.
+    Pass the question if it is known: a formula copied from it is then not correct unless it is the gold answer
+    literally, and its nouns may follow a number ("18 eggs"). docs/rewards.md lists the rules. An answer that cannot be
+    graded in time is not correct.
 
     >>> is_correct("1,000", "1000"), is_correct("\\dfrac{1}{2}", "0.5"), is_correct("15", "5")
     (True, True, False)
+    >>> is_correct("18 eggs", "18", question="How many eggs are left?"), is_correct("5!", "120")
+    (True, False)
     """
-    return are_correct([answer], [gold])[0]
+    return are_correct([answer], [gold], questions=[question])[0]
 
 
-def are_correct(answers: Sequence[str], golds: Sequence[str]) -> list[bool]:
+def are_correct(
+    answers: Sequence[str], golds: Sequence[str], *, questions: Sequence[str | None] | None = None
+) -> list[bool]:
     """`is_correct` for many pairs at once. This is much faster, because one message carries many pairs."""
-    return [verdict == "right" for verdict in default_grader().grade(answers, golds)]
+    return [verdict == "right" for verdict in default_grader().grade(answers, golds, questions)]

@@ -9,6 +9,18 @@ TextOrMessages = str | Sequence[Mapping[str, Any]]
 LogMetric = Callable[[str, float], None]
 
 
+def question_text(prompt: TextOrMessages) -> str | None:
+    """The question of a prompt: the text, or the user's last message; None if there is none.
+
+    >>> question_text([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 3 = ?"}])
+    '2 + 3 = ?'
+    """
+    if isinstance(prompt, str):
+        return prompt
+    questions = [_content(message) for message in prompt if message.get("role") == "user"]
+    return questions[-1] if questions else None
+
+
 def completion_text(completion: TextOrMessages) -> str:
     """What the model wrote: the text, or the assistant's messages without tool calls and tool output.
 
@@ -25,7 +37,10 @@ def completion_text(completion: TextOrMessages) -> str:
                 "Pass completions as a list of texts, or of lists of messages."
             )
         if message["role"] == "assistant":
-            content = message.get("content") or ""
-            is_text = isinstance(content, str)
-            texts.append(content if is_text else "".join(block.get("text", "") for block in content))
+            texts.append(_content(message))
     return "\n".join(texts)
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)

@@ -12,7 +12,14 @@ _CHARACTERS = str.maketrans(
     dict.fromkeys("\u2212\u2012\u2013\u2014\u2010\u2011\ufe63", "-")
     | dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000\t\r\n", " ")
     | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
-    | {"\u00d7": r"\times ", "\u00b7": r"\cdot ", "\u22c5": r"\cdot ", "\u2217": "*", "\u00f7": "/", "\u2044": "/"}
+    | {
+        "\u00d7": r"\times ",
+        "\u00b7": r"\cdot ",
+        "\u22c5": r"\cdot ",
+        "\u2217": "*",
+        "\u00f7": r"\div ",
+        "\u2044": "/",
+    }
     | {"\u03c0": r"\pi ", "\u221e": r"\infty ", "\u00b0": r"^\circ ", "\u00b1": r"\pm ", "\u03b8": r"\theta "}
     | {"\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\ne ", "\u222a": r"\cup ", "\u2229": r"\cap "}
     | {"\u2208": r"\in ", "\u2205": r"\emptyset ", "\u2248": r"\approx ", "\u2019": "'", "\u2018": "'"}
@@ -24,7 +31,8 @@ _REWRITES = [
     for pattern, replacement in (
         (r"(?<!\\)\\(?:[!,;:> ]|(?:q?quad|displaystyle|limits)(?![a-zA-Z]))|~", " "),
         (r"\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])\s*", ""),
-        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\[dtc](frac|binom)(?![a-zA-Z])", r"\\\1"),
+        (r"\\(?:simeq|approxeq|doteq|cong|sim)(?![a-zA-Z])", r"\\approx "),
         (r"\\(?:textbf|textit|textrm|mathrm|mathbf|mathit|mbox|operatorname)(?=\s*\{)", r"\\text"),
         (r"\\leq(?:slant)?(?![a-zA-Z])|<=", r"\\le "),
         (r"\\geq(?:slant)?(?![a-zA-Z])|>=", r"\\ge "),
@@ -38,6 +46,10 @@ _REWRITES = [
         (r"\*\*", "^"),
         (r"\^\s*\(([^()]*)\)", r"^{\1}"),
         (r"\^\s*(-?\d+)", r"^{\1}"),
+        (r"\^\s*([a-zA-Z])(?=\s*\^)", r"^{\1}"),
+        (r"(?<=\})\s*\^\s*([a-zA-Z])", r"^{\1}"),
+        (r"\^\s*\{([^{}]*)\}\s*\^\s*(\{[^{}]*\})(?!\s*\^)", r"^{\1^\2}"),
+        (r"\^\s*\{([^{}]*)\}\s*\^\s*(\{(?:[^{}]|\{[^{}]*\})*+\})(?!\s*\^)", r"^{\1^\2}"),
         (r"(?<![\w.,})/^])(?<!\d )(\d+)\s*/\s*(\d+)(?=\s*(?:\\pi|\\sqrt|√|[a-zA-Z(]))", r"\\frac{\1}{\2}"),
         (r"(?:√|(?<![\\a-zA-Z])sqrt)\s*\(([^()]*)\)", r"\\sqrt{\1}"),
         (r"(?:√|(?<![\\a-zA-Z])sqrt)\s*(\d+(?:\.\d+)?|[a-zA-Z](?![a-zA-Z]))", r"\\sqrt{\1}"),
@@ -53,7 +65,7 @@ _REWRITES = [
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
         (r"(?<![\\a-zA-Z])(?:infinity|inf)(?![a-zA-Z])", r"\\infty "),
-        (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
+        (r"\\frac\s*(\d|\s[a-zA-Z]|\\pi)\s*(\d|[a-zA-Z]|\\pi)", r"\\frac{\1}{\2}"),
         (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
         (r"\\frac\s*(\{(?:[^{}]|\{[^{}]*\})*+\})\s*(\d)", r"\\frac\1{\2}"),
         (r"_\s*\{\s*(\d+)\s*\}(?!\s*\d)", r"_\1"),

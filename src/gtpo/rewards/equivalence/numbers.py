@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from gtpo.rewards.equivalence.normalise import compact
+
 _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _GROUPED = r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|[1-9]\d{0,2}(?: \d{3})+(?:\.\d*)?"
 _PLAIN = re.compile(rf"(?P<number>{_DECIMAL}|{_GROUPED})(?:[eE](?P<e>[+-]?\d{{1,3}}))?")
@@ -39,6 +41,12 @@ class ExactNumber:
     num_decimals: int | None = None
     num_digits: int = 0
 
+    def is_rounded(self, value: Fraction) -> bool:
+        """Whether this is `value`, or `value` rounded to the written digits."""
+        if self.num_decimals is None:
+            return self.value == value
+        return abs(self.value - value) <= Fraction(1, 2 * 10**self.num_decimals)
+
     def rounds(self, low: Fraction, high: Fraction) -> bool:
         """Whether this is a decimal with enough digits, within one unit of its last place of [low, high]."""
         if self.num_decimals is None or self.num_digits < MIN_DIGITS:
@@ -52,9 +60,12 @@ def parse_number(text: str) -> ExactNumber | None:
 
     >>> [str(parse_number(text).value) for text in ("1,000", "1000.0", ".5", "\\frac{1}{2}", "-1\\frac{1}{2}", "1e3")]
     ['1000', '1000', '1/2', '1/2', '-3/2', '1000']
-    >>> parse_number("15x") is parse_number("1/0") is parse_number("1,00") is None
+    >>> parse_number("15x") is parse_number("1/0") is parse_number("1,00") is parse_number("100, 200") is None
     True
     """
+    if ", " in text:  # a list
+        return None
+    text = compact(text)
     sign, text = (-1, text[1:].lstrip()) if text.startswith("-") else (1, text.removeprefix("+"))
     if match := _PLAIN.fullmatch(text) or _POWER.fullmatch(text):
         digits = re.sub("[ ,]", "", match["number"])

@@ -6,12 +6,15 @@ intervals, sets, unions and matrices are compared member by member, and numbers 
 """
 
 import re
+from dataclasses import dataclass, replace
 
+from gtpo.rewards.equivalence.forms import has_numeric_work, is_value
 from gtpo.rewards.equivalence.normalise import compact, normalise
 from gtpo.rewards.equivalence.numbers import expand_number_words, parse_number, same_number
+from gtpo.rewards.equivalence.question import is_copied, question_nouns
 from gtpo.rewards.equivalence.structure import Parts, has_relation, split_top_level, take_apart, without_brackets
-from gtpo.rewards.equivalence.symbolic import same_expression
-from gtpo.rewards.equivalence.units import split_unit
+from gtpo.rewards.equivalence.symbolic import is_rounding, same_expression
+from gtpo.rewards.equivalence.units import Unit, noun_stems, split_unit
 
 _MAX_DEPTH = 30
 _WORDS = re.compile(
@@ -22,45 +25,60 @@ _CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
 _BASED = re.compile(r"(?P<digits>-?[0-9A-Za-z.]+)_(?P<base>\d+)")
 _LEADING_ZERO = re.compile(r"[-+]?0\d+")
 _ASSIGNMENT = re.compile(r"[a-zA-Z]\s*=")
-_OPERATION = re.compile(r"[\d)}\]!|]\s*(?:\+|-|(?:\*|\\cdot|\\times)(?!\s*10\s*\^))\s*[-\d.({\\\[|]")
-_STEPS = re.compile(r"=|\\approx|\\equiv")
+_APPROXIMATELY = re.compile(r"\\approx(?![a-zA-Z])")
+_RELATION = re.compile(r"<|>|\\(?:le|ge|lt|gt|ne)(?![a-zA-Z])")
 _NAME = re.compile(
-    r"\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\)"
+    r"(?!\\(?:pi|infty)(?![a-zA-Z]))"
+    r"(?:\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\))"
 )
+_LETTER = re.compile(r"(?<![\\a-zA-Z])(?![ei](?![a-zA-Z]))[a-zA-Z]")
 
 
-def equivalent(answer: str, gold: str) -> bool:
-    r"""Whether the answer means the same as the gold answer.
+@dataclass(frozen=True)
+class _Context:
+    """The nouns that may follow a number, and whether the answer is a step of a calculation, in any form."""
+
+    nouns: frozenset[str]
+    is_step: bool = False
+
+
+def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
+    r"""Whether the answer means the same as the gold answer, and is not a formula copied from the question.
 
     >>> equivalent("$\\dfrac12$", "0.5"), equivalent("15", "5"), equivalent("7, 3", "\\{3,7\\}")
     (True, False, True)
+    >>> equivalent("(2x)^3", "8x^3"), equivalent("(2x)^3", "8x^3", "Simplify $(2x)^3$.")
+    (True, False)
     """
     gold = expand_number_words(normalise(gold), k_is_letter=True)
     answer = expand_number_words(normalise(answer), k_is_letter="k" in gold.lower())
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
-    if _is_unevaluated(answer) and parse_number(compact(split_unit(gold)[0])):
+    if question and is_copied(answer, gold, question):
         return False
-    return _same(answer, gold)
+    return _same(answer, gold, _Context(noun_stems(gold) | question_nouns(question or "")))
 
 
-def _is_unevaluated(answer: str) -> bool:
-    """Whether the answer is a sum or product of numbers without its value. The question may be that very sum."""
-    sides = [compact(split_unit(side.strip())[0]) for side in _STEPS.split(answer)]
-    return bool(_OPERATION.search(answer)) and not any(map(parse_number, sides))
-
-
-def _same(answer: str, gold: str) -> bool:
+def _same(answer: str, gold: str, context: _Context) -> bool:
     if compact(answer) == compact(gold):
         return True
     if (text := _text(gold)) is not None:
         return _same_text(answer, text)
     answer, gold = (re.sub(r"^\\text\s*\{([^{}]*)\}$", r"\1", side).strip() for side in (answer, gold))
-    for rule in (_numbers_agree, _bases_agree, _equations_agree, _structures_agree):
-        verdict = rule(answer, gold)
+    for rule in (_numbers_agree, _bases_agree, _approximations_agree, _equations_agree, _structures_agree):
+        verdict = rule(answer, gold, context)
         if verdict is not None:
             return verdict
+    if not context.is_step and _leaves_more_work(answer, gold):
+        return False
     return same_expression(answer, gold)
+
+
+def _leaves_more_work(answer: str, gold: str) -> bool:
+    """Whether the answer is left to be computed, while the gold answer is a value."""
+    if is_value(gold):
+        return not is_value(answer)
+    return has_numeric_work(answer) and not has_numeric_work(gold)
 
 
 def _same_text(answer: str, gold: str) -> bool:
@@ -74,7 +92,7 @@ def _same_text(answer: str, gold: str) -> bool:
 def _text(gold: str) -> str | None:
     r"""The words of a gold answer that is not mathematics: \text{(C)}, (C), Evelyn, June 20, 3:30 p.m. Else None."""
     words = _words(gold) if _WORDS.fullmatch(gold) else None
-    return None if words and parse_number(compact(split_unit(words)[0])) else words
+    return None if words and parse_number(split_unit(words)[0]) else words
 
 
 def _spelled(text: str) -> str:
@@ -86,20 +104,26 @@ def _words(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip(" .'")
 
 
-def _numbers_agree(answer: str, gold: str) -> bool | None:
-    (answer_value, answer_unit), (gold_value, gold_unit) = split_unit(answer), split_unit(gold)
-    if answer_unit and gold_unit and answer_unit != gold_unit:
+def _numbers_agree(answer: str, gold: str, context: _Context) -> bool | None:
+    (answer_value, answer_unit), (gold_value, gold_unit) = split_unit(answer, context.nouns), split_unit(gold)
+    if answer_unit and gold_unit and not _same_unit(answer_unit, gold_unit):
         return False
     if (answer_value, gold_value) != (answer, gold):
-        return _same(answer_value, gold_value)
-    number, gold_number = parse_number(compact(answer)), parse_number(compact(gold))
+        return _same(answer_value, gold_value, context)
+    number, gold_number = parse_number(answer), parse_number(gold)
     if number is None or gold_number is None:
         return None
     might_be_lists = "," in answer and "," in gold
     return same_number(number, gold_number) or (None if might_be_lists else False)
 
 
-def _bases_agree(answer: str, gold: str) -> bool | None:
+def _same_unit(unit: Unit, gold: Unit) -> bool:
+    if isinstance(unit, str) or isinstance(gold, str):
+        return unit == gold
+    return not unit.isdisjoint(gold)
+
+
+def _bases_agree(answer: str, gold: str, _: _Context) -> bool | None:
     based_gold, based_answer = _BASED.fullmatch(compact(gold)), _BASED.fullmatch(compact(answer))
     if based_gold:
         digits, base = based_answer.group("digits", "base") if based_answer else (compact(answer), based_gold["base"])
@@ -107,21 +131,48 @@ def _bases_agree(answer: str, gold: str) -> bool | None:
     return False if based_answer else None
 
 
-def _equations_agree(answer: str, gold: str) -> bool | None:
+def _approximations_agree(answer: str, gold: str, context: _Context) -> bool | None:
+    r"""In 10\pi \approx 31.4 the first side must be right, and the others must round it correctly."""
+    exact, *rounded = (side.strip() for side in _APPROXIMATELY.split(answer))
+    gold_sides = [side.strip() for side in _APPROXIMATELY.split(gold)]
+    if len(gold_sides) > 1 and not rounded:
+        return any(_same(answer, side, context) for side in gold_sides)
+    if not rounded:
+        return None
+    gold = gold_sides[0]
+    if _NAME.fullmatch(compact(exact)) and not _NAME.fullmatch(compact(gold)):
+        exact, *rounded = rounded
+    values = [split_unit(side, context.nouns)[0] for side in rounded]
+    if not all(is_rounding(value, split_unit(gold)[0]) for value in values):
+        return False
+    is_right = _same(exact, gold, replace(context, is_step=True))
+    return is_right and any(_same(side, gold, context) for side in (exact, *rounded))
+
+
+def _equations_agree(answer: str, gold: str, context: _Context) -> bool | None:
     sides, gold_sides = split_top_level(answer, "="), split_top_level(gold, "=")
     if len(sides) == len(gold_sides) == 1 or _is_list(answer) or _is_list(gold):
         return None
     if len(gold_sides) == 1 and not has_relation(gold):
         if _NAME.fullmatch(compact(sides[0])):
-            sides = sides[-1:]
+            sides = [side for side in sides[1:-1] if not _LETTER.search(side)] + sides[-1:]
         elif len(sides) == 2 and _NAME.fullmatch(compact(sides[1])):
             sides = sides[:1]
-        return all(_same(side, gold) for side in sides)
-    if len(sides) == 1 and len(gold_sides) == 2 and _NAME.fullmatch(compact(gold_sides[0])):
-        return _same(answer, gold_sides[1])
-    if len(sides) == len(gold_sides) == 2 and compact(sides[0]) == compact(gold_sides[0]):
-        return _same(sides[1], gold_sides[1]) or same_expression(answer, gold)
-    return same_expression(answer, gold)
+        are_right = all(_same(side, gold, replace(context, is_step=True)) for side in sides)
+        return are_right and (context.is_step or any(_same(side, gold, context) for side in sides))
+    return _equals_gold_equation(answer, sides, gold, gold_sides, context)
+
+
+def _equals_gold_equation(answer: str, sides: list[str], gold: str, gold_sides: list[str], context: _Context) -> bool:
+    if len(gold_sides) != 2 or not _NAME.fullmatch(compact(gold_sides[0])):
+        return same_expression(answer, gold)
+    name, value = compact(gold_sides[0]), gold_sides[1]
+    if len(sides) == 1:
+        return _same(answer, value, context)
+    others = sides[1:] if compact(sides[0]) == name else sides[:-1] if compact(sides[-1]) == name else []
+    if others and _same(" = ".join(others), value, context):
+        return True
+    return not is_value(value) and same_expression(answer, gold)
 
 
 def _is_list(text: str) -> bool:
@@ -129,23 +180,31 @@ def _is_list(text: str) -> bool:
     return parts is not None and parts.kind == "set" and len(parts.members) > 1
 
 
-def _structures_agree(answer: str, gold: str) -> bool | None:
+def _structures_agree(answer: str, gold: str, context: _Context) -> bool | None:
     parts, gold_parts = take_apart(answer), take_apart(gold)
     if parts is None and gold_parts is None:
         inner, gold_inner = without_brackets(answer), without_brackets(gold)
-        return _same(inner, gold_inner) if (inner, gold_inner) != (answer, gold) else None
+        return _same(inner, gold_inner, context) if (inner, gold_inner) != (answer, gold) else None
     if parts and gold_parts:
-        return _same_parts(parts, gold_parts)
+        return _same_parts(parts, gold_parts, context)
     if has_relation(answer) or has_relation(gold):
-        return same_expression(answer, gold)
+        is_solved = has_relation(gold) or _is_solved(answer)
+        return is_solved and same_expression(answer, gold)
     if gold_parts and gold_parts.kind == "set" and len(gold_parts.members) == 1:
-        return _same(answer, gold_parts.members[0])
+        return _same(answer, gold_parts.members[0], context)
     if parts and parts.kind == "set" and len(parts.members) == 1:
-        return _same(parts.members[0], gold)
+        return _same(parts.members[0], gold, context)
     return False
 
 
-def _same_parts(parts: Parts, gold: Parts) -> bool:
+def _is_solved(inequality: str) -> bool:
+    """Whether one side of the inequality is a name and the others are values: 1 < x < 2, but not 2x < 4."""
+    is_name = [_NAME.fullmatch(compact(side)) is not None for side in _RELATION.split(inequality)]
+    sides = zip(_RELATION.split(inequality), is_name, strict=True)
+    return sum(is_name) == 1 and all(is_value(side) for side, named in sides if not named)
+
+
+def _same_parts(parts: Parts, gold: Parts, context: _Context) -> bool:
     if gold.kind == "()" and parts.kind == "set" and all(_ASSIGNMENT.match(member) for member in parts.members):
         parts = Parts("()", tuple(member.partition("=")[2].strip() for member in sorted(parts.members)), True)
     if parts.kind != gold.kind or len(parts.members) != len(gold.members):
@@ -153,10 +212,13 @@ def _same_parts(parts: Parts, gold: Parts) -> bool:
     if any(_LEADING_ZERO.fullmatch(member) for member in (*parts.members, *gold.members)):
         return parts.members == gold.members
     if gold.is_ordered:
-        return all(map(_same, parts.members, gold.members))
+        return all(
+            _same(member, gold_member, context)
+            for member, gold_member in zip(parts.members, gold.members, strict=True)
+        )
     unmatched = list(gold.members)
     for member in parts.members:
-        match = next((candidate for candidate in unmatched if _same(member, candidate)), None)
+        match = next((candidate for candidate in unmatched if _same(member, candidate, context)), None)
         if match is None:
             return False
         unmatched.remove(match)

@@ -1,6 +1,7 @@
-r"""Expressions, equations and inequalities, parsed by latex2sympy and compared by math-verify.
+r"""Expressions, equations and inequalities, parsed by latex2sympy.
 
-math-verify's own `parse` is not used: it searches prose for something that parses, and takes A for a, i for a letter.
+Values are compared exactly, sets and inequalities by math-verify. Its own `parse` is not used: it searches prose for
+something that parses, and takes A for a, i for a letter.
 """
 
 import re
@@ -8,8 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from gtpo.rewards.equivalence.normalise import compact
-from gtpo.rewards.equivalence.numbers import parse_number
+from gtpo.rewards.equivalence.numbers import ExactNumber, parse_number, same_number
 
 # What latex2sympy parses as something that nobody meant: numbers in a row, two points in one number, prose, ratios,
 # and the names of angles and segments.
@@ -17,6 +17,7 @@ _NOT_MATHEMATICS = re.compile(
     r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[A-Z]{2}|[:$@#&?\"']|\\(?:text|angle|triangle)"
 )
 _DIGITS = 50
+_MAX_DIGITS = 1000
 
 # latex2sympy parses adjacent numbers as a mixed number: 2(5) as 7, 3\binom{5}{2} as 13; but not 2\frac{1}{2}x.
 _PRODUCTS = [
@@ -43,38 +44,143 @@ def same_expression(answer: str, gold: str) -> bool:
         return False
     if parsed == parsed_gold:
         return True
+    try:
+        return _same_parsed(answer, parsed, parsed_gold)
+    except (TypeError, ValueError, AttributeError, NotImplementedError, ArithmeticError):
+        return False  # sympy cannot compute with it
+
+
+def is_rounding(text: str, gold: str) -> bool:
+    r"""Whether the text is a number that rounds the value of the gold answer correctly to the written digits.
+
+    >>> is_rounding("31.4", "10\\pi"), is_rounding("50", "10\\pi")
+    (True, False)
+    """
+    number, exact = parse_number(text), parse_number(gold)
+    if number is None or exact is not None:
+        return number is not None and exact is not None and number.is_rounded(exact.value)
+    parsed = _parse(gold)
+    value = parsed.evalf(_digits(number)) if parsed is not None and _is_scalar(parsed) else None
+    return value is not None and value.is_Float and number.is_rounded(Fraction(str(value)))
+
+
+def _same_parsed(answer: str, parsed: Any, parsed_gold: Any) -> bool:
+    from sympy import Eq
+    from sympy.core.relational import Relational
+
+    symbols = parsed.free_symbols | parsed_gold.free_symbols
     if _is_scalar(parsed) and _is_scalar(parsed_gold):
-        return _same_scalar(answer, parsed, parsed_gold)
+        if symbols:
+            agree = _agree_at_points(parsed, parsed_gold, symbols)
+            return _verify(parsed, parsed_gold) if agree is None else agree
+        return _same_number(answer, parsed, parsed_gold)
+    if isinstance(parsed, Relational) and isinstance(parsed_gold, Relational):
+        if parsed.free_symbols != parsed_gold.free_symbols:
+            return False
+        if isinstance(parsed, Eq) and isinstance(parsed_gold, Eq):
+            return _same_equation(parsed, parsed_gold, symbols)
+        if _truth_differs(parsed, parsed_gold, symbols):
+            return False
     return _verify(parsed, parsed_gold)
 
 
-def _same_scalar(answer: str, parsed: Any, parsed_gold: Any) -> bool:
-    symbols = parsed.free_symbols | parsed_gold.free_symbols
-    if symbols:
-        return not _differ_somewhere(parsed, parsed_gold, symbols) and _verify(parsed, parsed_gold)
-    gold_value = parsed_gold.evalf(_DIGITS)
-    number = parse_number(compact(answer))
-    if number and gold_value.is_Float:
-        middle = Fraction(str(gold_value))
-        margin = abs(middle) / 10 ** (_DIGITS - 5)
-        return not parsed_gold.is_rational and number.rounds(middle - margin, middle + margin)
-    difference = (parsed - parsed_gold).evalf(_DIGITS, chop=False)
-    scale = abs(gold_value) + abs(parsed.evalf(_DIGITS))
-    return bool(
-        difference.is_number and scale.is_finite and abs(difference) <= scale * Fraction(1, 10 ** (_DIGITS - 15))
-    )
+def _same_number(answer: str, parsed: Any, parsed_gold: Any) -> bool:
+    number = parse_number(answer)
+    if number and not parsed_gold.is_rational:
+        gold_value = parsed_gold.evalf(_digits(number))
+        if gold_value.is_Float:
+            middle = Fraction(str(gold_value))
+            margin = abs(middle) / 10 ** (_digits(number) - 5)
+            return number.rounds(middle - margin, middle + margin)
+    difference = parsed - parsed_gold
+    if _is_zero(difference):
+        return True
+    if number is None or not parsed_gold.is_rational:
+        return False
+    value = parsed_gold.doit()
+    return value.is_Rational and same_number(number, ExactNumber(Fraction(int(value.p), int(value.q))))
 
 
-def _differ_somewhere(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool:
-    """Whether the values differ at one point. If they do, nothing needs to be simplified, which takes far longer."""
+def _digits(number: ExactNumber) -> int:
+    return max(_DIGITS, number.num_digits + 15)
+
+
+def _is_zero(expression: Any) -> bool:
+    """Whether a number is zero: exactly if it is rational, otherwise to a thousand digits."""
+    if _is_clearly_nonzero(expression.evalf(20, maxn=100)):
+        return False
+    exact = expression.doit()
+    if exact.is_Rational:
+        return bool(exact == 0)
+    value = exact.evalf(20, maxn=_MAX_DIGITS)
+    return bool(value.is_number and value.is_finite is not False) and not _is_clearly_nonzero(value)
+
+
+def _is_clearly_nonzero(value: Any) -> bool:
+    """Whether a part of the value has a significant digit. sympy gives a zero that it computed the precision 1."""
+    return any(part.is_Float and part._prec > 1 and part != 0 for part in value.as_real_imag())
+
+
+def _points(symbols: set[Any]) -> list[dict[Any, Any]]:
+    """Points to compare expressions at, some of them negative."""
     from sympy import Rational
 
     ordered = sorted(symbols, key=lambda symbol: symbol.name)
-    point = {symbol: Rational(13 + 4 * number, 7 + number) for number, symbol in enumerate(ordered)}
-    value, gold_value = (expression.subs(point).evalf() for expression in (parsed, parsed_gold))
-    if not (value.is_number and gold_value.is_number and value.is_finite and gold_value.is_finite):
+    return [
+        {symbol: sign * Rational(13 + 4 * number + shift, 7 + number) for number, symbol in enumerate(ordered)}
+        for sign, shift in ((1, 0), (-1, 5), (1, 11), (-1, 23))
+    ]
+
+
+def _agree_at_points(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool | None:
+    """Whether two expressions have the same value at every point; None if there are too few points to tell."""
+    num_compared = 0
+    for point in _points(symbols):
+        value, gold_value = (expression.subs(point) for expression in (parsed, parsed_gold))
+        if value.free_symbols or gold_value.free_symbols:
+            return None
+        numbers = [side.evalf() for side in (value, gold_value)]
+        if not all(number.is_number and number.is_finite for number in numbers):
+            continue
+        if not _is_zero(value - gold_value):
+            return False
+        num_compared += 1
+    return True if num_compared > 1 else None
+
+
+def _same_equation(equation: Any, gold: Any, symbols: set[Any]) -> bool:
+    """Whether one equation is a multiple of the other, fractions cleared. Solving them could take minutes."""
+    from sympy import fraction, together
+
+    difference, gold_difference = (fraction(together(side.lhs - side.rhs))[0] for side in (equation, gold))
+    ratios: list[Any] = []
+    for point in _points(symbols):
+        value, gold_value = difference.subs(point), gold_difference.subs(point)
+        number, gold_number = value.evalf(), gold_value.evalf()
+        if not (number.is_number and gold_number.is_number and number.is_finite and gold_number.is_finite):
+            continue
+        if number == 0 or gold_number == 0:
+            if number != gold_number:
+                return False
+            continue
+        ratios.append(value / gold_value)
+        if not _is_zero(ratios[0] - ratios[-1]):
+            return False
+    return len(ratios) > 1
+
+
+def _truth_differs(relation: Any, gold: Any, symbols: set[Any]) -> bool:
+    """Whether one inequality holds at a point where the other does not."""
+    from sympy import Rational, false, true
+
+    if len(symbols) != 1:
         return False
-    return bool(abs(value - gold_value) > 1e-6 * (abs(value) + abs(gold_value)))
+    (symbol,) = symbols
+    for numerator in range(-45, 46, 6):
+        truths = {side.subs(symbol, Rational(numerator, 4)) for side in (relation, gold)}
+        if truths == {true, false}:
+            return True
+    return False
 
 
 def _verify(parsed: Any, parsed_gold: Any) -> bool:

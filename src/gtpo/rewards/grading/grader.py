@@ -11,6 +11,7 @@ from gtpo.errors import DataError, GradingError, require
 from gtpo.rewards.grading.pool import GradingPool, Pair, Verdict
 
 MAX_ANSWER_CHARS = 1000  # longer answers are wrong without being graded, unless the gold answer is as long
+MAX_QUESTION_CHARS = 20_000  # of a longer question, such as a prompt with examples, the end counts
 _CACHED_PAIRS = 2**15
 _WINDOW = 1024
 _MIN_FAILURES = 32
@@ -36,9 +37,11 @@ class Grader:
         self._cache: dict[Pair, Verdict] = {}
         self._lock = threading.Lock()
 
-    def grade(self, answers: Sequence[str], golds: Sequence[str]) -> list[Verdict]:
-        """One verdict per answer: right, wrong, timeout or crash."""
-        pairs = _checked_pairs(answers, golds)
+    def grade(
+        self, answers: Sequence[str], golds: Sequence[str], questions: Sequence[str | None] | None = None
+    ) -> list[Verdict]:
+        """One verdict per answer: right, wrong, timeout or crash. `questions` holds None where one is unknown."""
+        pairs = _checked_pairs(answers, golds, questions)
         known: dict[Pair, Verdict] = {}
         with self._lock:
             for pair in pairs:
@@ -59,7 +62,7 @@ class Grader:
         if failed:
             logger.warning(
                 "%d of %d answers could not be graded (%d timeouts, %d crashes) and count as wrong: %.80r for %.80r.",
-                *(len(failed), len(pairs), verdicts.count("timeout"), verdicts.count("crash"), *failed[0]),
+                *(len(failed), len(pairs), verdicts.count("timeout"), verdicts.count("crash"), *failed[0][:2]),
             )
         return verdicts
 
@@ -111,13 +114,23 @@ def _forget_grader() -> None:
     _grader, _lock = None, threading.Lock()
 
 
-def _checked_pairs(answers: Sequence[str], golds: Sequence[str]) -> list[Pair]:
+def _checked_pairs(answers: Sequence[str], golds: Sequence[str], questions: Sequence[str | None] | None) -> list[Pair]:
     if isinstance(answers, str) or isinstance(golds, str) or len(answers) != len(golds):
         raise DataError(f"answers and golds must be two lists of equal length, got {len(answers)} and {len(golds)}.")
-    for text in (*answers, *golds):
+    questions = [None] * len(answers) if questions is None else questions
+    if isinstance(questions, str) or len(questions) != len(answers):
+        raise DataError(
+            f"questions must hold one question per answer, or None, got {len(questions)} for {len(answers)}."
+        )
+    for text in (*answers, *golds, *(question for question in questions if question is not None)):
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DataError(f"Each answer and gold answer must be text, got {text!r}. Convert the column with str().")
-    return list(zip(answers, golds, strict=True))
+            raise DataError(
+                f"Each answer, gold answer and question must be text, got {text!r}. Convert the column with str()."
+            )
+    return [
+        (answer, gold, question[-MAX_QUESTION_CHARS:]) if question else (answer, gold)
+        for answer, gold, question in zip(answers, golds, questions, strict=True)
+    ]
 
 
 _grader: Grader | None = None

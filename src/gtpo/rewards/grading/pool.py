@@ -17,7 +17,9 @@ from typing import IO, Literal, cast
 
 from gtpo.errors import GradingError, require, require_package
 
-Pair = tuple[str, str]
+Pair = tuple[str, str] | tuple[str, str, str]
+"""An answer, the gold answer and, if it is known, the question."""
+
 Verdict = Literal["right", "wrong", "timeout", "crash"]
 
 _WORKER = Path(__file__).with_name("worker.py")
@@ -25,10 +27,11 @@ _VERDICTS: dict[int, Verdict] = {ord("1"): "right", ord("0"): "wrong", ord("!"):
 _START_SECONDS = 120.0
 _ALARM_GRACE_SECONDS = 10.0
 _CHUNK_PAIRS = 64
+_MAX_STARTS = 3
 
 
 class GradingPool:
-    """At most `num_workers` processes that grade pairs (answer, gold), each pair for at most `timeout` seconds.
+    """At most `num_workers` processes that compare answers with gold answers, each for at most `timeout` seconds.
 
     Workers start when they are first needed. Any number of threads may call `grade` at once.
     """
@@ -121,9 +124,19 @@ class _Worker:
         return verdicts
 
     def start(self) -> socket.socket:
-        """The connection to a live worker; a new worker if the last one has ended."""
+        """The connection to a live worker; a new worker if the last one has ended.
+
+        A worker that is killed while it starts is started again, at most twice.
+        """
         if self.connection is not None and self.process is not None and self.process.poll() is None:
             return self.connection
+        for _ in range(_MAX_STARTS - 1):
+            if connection := self._start_once(is_last=False):
+                return connection
+        return cast("socket.socket", self._start_once(is_last=True))
+
+    def _start_once(self, *, is_last: bool) -> socket.socket | None:
+        """The connection to a new worker. If the worker is killed: None, or GradingError for the last attempt."""
         self.stop()
         connection, workers_end = socket.socketpair()
         self.connection = connection
@@ -142,17 +155,30 @@ class _Worker:
             try:
                 greeting = connection.recv(1)
             except TimeoutError:
-                greeting = b"timeout"
-            if greeting != b"R":
                 process.kill()
-                within = f" within {_START_SECONDS:.0f} s" if greeting == b"timeout" else ""
                 raise GradingError(
-                    f"A grading worker did not start{within} ({sys.executable}): "
-                    f"{errors.read().decode(errors='replace').strip() or 'it printed no error'}\n"
-                    "Install what it needs with: pip install math-verify antlr4-python3-runtime==4.13.2"
-                )
-        connection.settimeout(self.timeout)
-        return connection
+                    f"A grading worker did not start within {_START_SECONDS:.0f} s. The machine may be overloaded: "
+                    "wait, or use fewer workers with configure_grading(num_workers=1)."
+                ) from None
+            except ConnectionError:
+                greeting = b""
+            if greeting == b"R":
+                connection.settimeout(self.timeout)
+                return connection
+            printed = errors.read().decode(errors="replace").strip()
+        signal_number = -process.wait()
+        if signal_number > 0 and not is_last:
+            return None
+        if signal_number > 0:
+            raise GradingError(
+                f"A grading worker was killed by signal {signal_number} while it started, {_MAX_STARTS} times in a "
+                "row. The machine is probably out of memory: free some, or use fewer workers with "
+                "configure_grading(num_workers=1)."
+            )
+        raise GradingError(
+            f"A grading worker did not start ({sys.executable}): {printed or 'it printed no error'}\n"
+            "Install what it needs with: pip install math-verify antlr4-python3-runtime==4.13.2"
+        )
 
     def stop(self) -> None:
         """Kill the process and collect its exit status, which leaves no zombie behind."""

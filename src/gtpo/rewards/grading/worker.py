@@ -1,8 +1,8 @@
 """The program of a grading worker: a process that receives pairs of answers and replies whether they are equivalent.
 
 It is started by path, with a socket as standard input, and sends R when it is ready. A request is a line: a JSON list
-of [answer, gold]. The reply is one byte per pair: 1 equivalent, 0 not equivalent (or nested too deeply), ! the grading
-failed. Memory is bounded, and an alarm ends a worker that hangs after its parent has died.
+of [answer, gold] or [answer, gold, question]. The reply is one byte per pair: 1 equivalent, 0 not equivalent, or
+nested too deeply, ! the grading failed. Memory is bounded. An alarm ends a worker that hangs after its parent has died.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ def main(alarm_seconds: float) -> None:
     connection = socket.socket(fileno=os.dup(0))
     connection.sendall(b"R")
     for line in connection.makefile("rb"):
-        for answer, gold in json.loads(line):
+        for pair in json.loads(line):
             signal.setitimer(signal.ITIMER_REAL, alarm_seconds)
             try:
-                verdict = b"1" if equivalent(answer, gold) else b"0"
+                verdict = b"1" if equivalent(*pair) else b"0"
             except RecursionError:
                 verdict = b"0"
             except Exception:
