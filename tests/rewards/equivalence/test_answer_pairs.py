@@ -12,7 +12,8 @@ PAIRS = list(csv.DictReader(Path(__file__).with_name("answer_pairs.csv").open(en
 
 @pytest.fixture(scope="module")
 def graded() -> list[bool]:
-    return are_correct([pair["answer"] for pair in PAIRS], [pair["gold"] for pair in PAIRS])
+    answers, golds = [pair["answer"] for pair in PAIRS], [pair["gold"] for pair in PAIRS]
+    return are_correct(answers, golds, questions=[pair["question"] or None for pair in PAIRS])
 
 
 def test_the_table_is_large_has_both_verdicts_and_a_reason_for_each_pair():
@@ -20,7 +21,7 @@ def test_the_table_is_large_has_both_verdicts_and_a_reason_for_each_pair():
     assert sum(pair["verdict"] == "right" for pair in PAIRS) >= 75
     assert sum(pair["verdict"] == "wrong" for pair in PAIRS) >= 75
     assert all(pair["verdict"] in ("right", "wrong") and pair["reason"] for pair in PAIRS)
-    assert len({(pair["answer"], pair["gold"]) for pair in PAIRS}) == len(PAIRS)
+    assert len({(pair["answer"], pair["gold"], pair["question"]) for pair in PAIRS}) == len(PAIRS)
 
 
 @pytest.mark.parametrize("row", range(len(PAIRS)), ids=[f"{p['answer'][:30]!r} for {p['gold'][:30]!r}" for p in PAIRS])

@@ -103,7 +103,9 @@ class _Reader:
         if len(terms) == 1:
             return terms[0]
         kinds = [(_irrational(term.above), _irrational(term.below)) for term in terms]
-        if len(set(kinds)) < len(kinds):
+        has_brackets = any("(" in key for term in terms for key in term.above)
+        is_complex = len(terms) == 2 and sum("i" in term.above for term in terms) == 1
+        if len(set(kinds)) < len(kinds) or (has_brackets and not is_complex):
             raise _WorkLeftError
         return _Factors((f"({sorted(map(str, kinds))})",))
 
@@ -200,7 +202,8 @@ def _checked(above: tuple[str, ...], below: tuple[str, ...]) -> _Factors:
     constants = kinds_above + kinds_below
     is_product = max((*kinds_above.values(), *kinds_below.values()), default=0) > 1
     cancels = any(constants[kind] > 1 for kind in "πe") or not set(_irrational(above)).isdisjoint(below)
-    if is_product or cancels or _has_i(below):
+    is_complex_product = "i" in above and any(_has_i((key,)) for key in above if key != "i")
+    if is_product or cancels or is_complex_product or _has_i(below):
         raise _WorkLeftError
     return _Factors(above, below)
 

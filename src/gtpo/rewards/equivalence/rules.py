@@ -54,6 +54,8 @@ def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
     answer = expand_number_words(normalise(answer), k_is_letter="k" in gold.lower())
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
+    if compact(answer) == compact(gold):
+        return True
     if question and is_copied(answer, gold, question):
         return False
     return _same(answer, gold, _Context(noun_stems(gold) | question_nouns(question or "")))

@@ -17,7 +17,6 @@ _NOT_MATHEMATICS = re.compile(
     r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[A-Z]{2}|[:$@#&?\"']|\\(?:text|angle|triangle)"
 )
 _DIGITS = 50
-_MAX_DIGITS = 1000
 
 # latex2sympy parses adjacent numbers as a mixed number: 2(5) as 7, 3\binom{5}{2} as 13; but not 2\frac{1}{2}x.
 _PRODUCTS = [
@@ -106,19 +105,20 @@ def _digits(number: ExactNumber) -> int:
 
 
 def _is_zero(expression: Any) -> bool:
-    """Whether a number is zero: exactly if it is rational, otherwise to a thousand digits."""
-    if _is_clearly_nonzero(expression.evalf(20, maxn=100)):
+    """Whether a number is zero: exactly if it is rational, otherwise to hundreds of digits."""
+    if not _vanishes(expression, _DIGITS):
         return False
     exact = expression.doit()
-    if exact.is_Rational:
-        return bool(exact == 0)
-    value = exact.evalf(20, maxn=_MAX_DIGITS)
-    return bool(value.is_number and value.is_finite is not False) and not _is_clearly_nonzero(value)
+    return bool(exact == 0) if exact.is_Rational else _vanishes(exact, 3 * _DIGITS)
 
 
-def _is_clearly_nonzero(value: Any) -> bool:
-    """Whether a part of the value has a significant digit. sympy gives a zero that it computed the precision 1."""
-    return any(part.is_Float and part._prec > 1 and part != 0 for part in value.as_real_imag())
+def _vanishes(expression: Any, num_digits: int = 30) -> bool:
+    """Whether a number gets smaller with more digits, as an error of rounding does. It must be finite."""
+    few, many = (
+        max(abs(part) for part in expression.evalf(digits, maxn=2 * digits).as_real_imag())
+        for digits in (num_digits, 2 * num_digits)
+    )
+    return bool(few.is_finite and many.is_finite and many <= few / 1000)
 
 
 def _points(symbols: set[Any]) -> list[dict[Any, Any]]:
@@ -142,7 +142,7 @@ def _agree_at_points(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool |
         numbers = [side.evalf() for side in (value, gold_value)]
         if not all(number.is_number and number.is_finite for number in numbers):
             continue
-        if not _is_zero(value - gold_value):
+        if not _vanishes(value - gold_value):
             return False
         num_compared += 1
     return True if num_compared > 1 else None
@@ -164,7 +164,7 @@ def _same_equation(equation: Any, gold: Any, symbols: set[Any]) -> bool:
                 return False
             continue
         ratios.append(value / gold_value)
-        if not _is_zero(ratios[0] - ratios[-1]):
+        if not _vanishes(ratios[0] - ratios[-1]):
             return False
     return len(ratios) > 1
 

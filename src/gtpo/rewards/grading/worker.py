@@ -1,8 +1,8 @@
 """The program of a grading worker: a process that receives pairs of answers and replies whether they are equivalent.
 
 It is started by path, with a socket as standard input, and sends R when it is ready. A request is a line: a JSON list
-of [answer, gold] or [answer, gold, question]. The reply is one byte per pair: 1 equivalent, 0 not equivalent, or
-nested too deeply, ! the grading failed. Memory is bounded. An alarm ends a worker that hangs after its parent has died.
+of [answer, gold] or [answer, gold, question]. The reply is one byte per pair: 1 equivalent, 0 not equivalent
+(or nested too deeply), ! the grading failed. Memory is bounded. An alarm ends a worker that hangs without a parent.
 """
 
 import contextlib
