@@ -16,7 +16,7 @@ _PLAIN = r"(?:\d+(?:,\d{3})*(?:\.\d*)?|\.\d+)"
 _FRACTION = r"\\frac\{\d+\}\{\d+\}"
 _NUMBER = re.compile(
     rf"\d*\.\d*\\overline\{{\d+\}}|\d+(?:{_FRACTION}| +\d+/\d+)|{_PLAIN}[eE][-+]?\d+|"
-    rf"(?:{_PLAIN}|{_FRACTION}) *(?:\\times|\\cdot|\*) *10 *\^ *(?:\{{ *[-+]?\d+ *\}}|\d)|{_PLAIN}"
+    rf"(?:(?:{_PLAIN}|{_FRACTION}) *(?:\\times|\\cdot|\*) *)?10 *\^ *(?:\{{ *[-+]?\d+ *\}}|\d)|{_PLAIN}"
 )
 _DEGREE = re.compile(r"\[ *\d+ *\]")
 _DEGREES = re.compile(r"\^ *\\circ")
@@ -27,7 +27,7 @@ _TIMES = (r"\cdot", r"\times", "*")
 # For expressions with letters, which have no single form: operations on numbers that a final answer does not contain.
 _NUMERIC_WORK = re.compile(
     r"!|\\(?:sum|prod|int|lim|binom|max|min|gcd|lcm|lfloor|lceil|[bp]?mod|div|det)(?![a-zA-Z])|"
-    r"(?<![a-zA-Z\d})\].])\d+ *\^ *(?:\d|\{ *\d+ *\})|\d *(?:\\times|\\cdot|\*) *\d+(?![\d.]| *\^)"
+    r"(?<![a-zA-Z\d})\].])(?<!\^\{)\d+ *\^ *(?:\d|\{ *\d+ *\})|\d *(?:\\times|\\cdot|\*) *\d+(?:\.\d+)?(?![\d.]| *\^)"
 )
 
 

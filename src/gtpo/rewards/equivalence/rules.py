@@ -24,6 +24,7 @@ _WORDS = re.compile(
 _CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
 _BASED = re.compile(r"(?P<digits>-?[0-9A-Za-z.]+)_(?P<base>\d+)")
 _LEADING_ZERO = re.compile(r"[-+]?0\d+")
+_GROUP_OF_THOUSANDS = re.compile(r"(?<=\d),(\d{3})(?!\d)")
 _ASSIGNMENT = re.compile(r"[a-zA-Z]\s*=")
 _APPROXIMATELY = re.compile(r"\\approx(?![a-zA-Z])")
 _RELATION = re.compile(r"<|>|\\(?:le|ge|lt|gt|ne)(?![a-zA-Z])")
@@ -80,7 +81,7 @@ def _leaves_more_work(answer: str, gold: str) -> bool:
     """Whether the answer is left to be computed, while the gold answer is a value."""
     if is_value(gold):
         return not is_value(answer)
-    return has_numeric_work(answer) and not has_numeric_work(gold)
+    return bool(_LETTER.search(gold)) and has_numeric_work(answer) and not has_numeric_work(gold)
 
 
 def _same_text(answer: str, gold: str) -> bool:
@@ -178,7 +179,7 @@ def _equals_gold_equation(answer: str, sides: list[str], gold: str, gold_sides: 
 
 
 def _is_list(text: str) -> bool:
-    parts = take_apart(text)
+    parts = take_apart(_GROUP_OF_THOUSANDS.sub(r"\1", text))
     return parts is not None and parts.kind == "set" and len(parts.members) > 1
 
 

@@ -23,6 +23,7 @@ _PRODUCTS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"_(\d+)", r"_{\1}"),
+        (r"(?<![\d.,}])(\d+) +(\d+)/(\d+)(?![\d.])", r"(\1+\\frac{\2}{\3})"),
         (r"(?<![\w.})^])(\d+)\s*(\\frac\{\d+\}\{\d+\})", r"(\1+\2)"),
         (r"(?<![a-zA-Z\d\s.}\])^_])\{(\d+)\}", r"(\1)"),
         (r"(?<![a-zA-Z\d\s.}])(\d+)\{(\d+)\}", r"\1(\2)"),
@@ -200,7 +201,7 @@ def _parse(text: str) -> Any:
     """The sympy object, with decimals as exact fractions and i imaginary; None for text that is not mathematics."""
     from latex2sympy2_extended import latex2sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig
-    from sympy import Float, I, Rational, nan, zoo
+    from sympy import Float, I, Rational, UnevaluatedExpr, nan, zoo
 
     for pattern, replacement in _PRODUCTS:
         text = pattern.sub(replacement, text)
@@ -213,6 +214,7 @@ def _parse(text: str) -> Any:
         if parsed.has(nan, zoo):
             return None
         exact = {number: Rational(str(number)) for number in parsed.atoms(Float)}
+        exact |= {wrapped: wrapped.args[0] for wrapped in parsed.atoms(UnevaluatedExpr)}
         imaginary = {symbol: I for symbol in parsed.free_symbols if symbol.name == "i"}
         return parsed.xreplace(exact | imaginary)
     except (ImportError, MemoryError, RecursionError):

@@ -103,6 +103,8 @@ _IRREGULAR = {
     "mice": "mouse",
 }
 
+_PARTICIPLE = re.compile(r"\w\w[^e]ed$")
+
 _POWER = r"(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?"
 _TEXT_UNIT = re.compile(r"(?P<value>.+?)\s*\\text\s*\{(?P<unit>[^{}\d]*)\}" + _POWER)
 _SIGN_UNIT = re.compile(r"(?P<value>.+?)\s*(?P<unit>%|\^\\circ(?:\s*[CF](?![a-z]))?|¢|£|€|\\?\$)")
@@ -114,6 +116,7 @@ _LONG_UNIT = re.compile(
     rf"(?P<value>.+?)(?<![A-Za-z\\])\s*(?P<unit>(?:sq(?:uare|\.)? |cubic )?(?:{'|'.join(_LONG)}))" + _POWER
 )
 _MONEY = re.compile(r"(?P<sign>-?)\s*(?:US)?(?P<unit>\\?\$|£|€|(?:USD|EUR|GBP)(?=\s*\d))\s*(?P<value>.+)")
+_ARTICLE = re.compile("^of (?:an? |the )?")
 _DIMENSION = re.compile("square |sq |cubic ")
 _RATE = re.compile(r"\s*/\s*|(?:^|\s+)(?:per|an?|each)\s+")
 
@@ -183,7 +186,7 @@ def _unit(match: re.Match[str], pattern: re.Pattern[str], nouns: Set[str] | None
     if any(word in _NOT_NOUNS or _VALUE_FORMS.fullmatch(word) or len(word) == 1 for word in named):
         return None
     stems = frozenset(map(_stem, named))
-    if nouns is not None and not all(stem in nouns or stem in _MEASURES for stem in stems):
+    if nouns is not None and (_PARTICIPLE.search(named[-1]) or not stems <= nouns):
         return None
     is_apart = match.string[match.start("unit") - 1] in " ("
     is_noun = len(named[0]) > 2 and re.search("[aeiou]", named[0]) is not None
@@ -192,7 +195,7 @@ def _unit(match: re.Match[str], pattern: re.Pattern[str], nouns: Set[str] | None
 
 def _measure(match: re.Match[str]) -> str | None:
     """The name of a known unit, such as cm^2 or mi/h; None for other words."""
-    text = match["unit"].strip().lower().replace(".", "").removeprefix("\\")
+    text = _ARTICLE.sub("", match["unit"].strip().lower().replace(".", "").removeprefix("\\"))
     if text.startswith("^\\circ"):
         return "°" + text.removeprefix("^\\circ").strip()
     names: list[str] = []
