@@ -115,6 +115,11 @@ def test_a_file_of_format_1_is_resumed_without_sampling_again(tmp_path):
     assert [sample.text for sample in read_samples(path).samples] == ["<answer>4</answer>", "\ud800"]
 
 
+def test_the_first_sample_of_a_problem_holds_its_question(toy, tmp_path):
+    path = save_samples(tmp_path / "samples.jsonl", toy, ["<answer>1</answer>"] * 14)
+    assert [sample.question for sample in read_samples(path).samples[:4]] == ["w0 w0", None, "w1 w0", None]
+
+
 def test_a_larger_limit_adds_the_missing_samples(models, toy, tmp_path):
     ask(models[:1], toy, tmp_path / "grown", limit=3)
     progress = Interrupt(None)

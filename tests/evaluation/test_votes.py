@@ -40,7 +40,7 @@ def test_the_question_decides_on_copied_formulas_and_on_nouns():
         [True, True, False, False],
     )
     assert graded("3!", "1+5", gold="6", question=question)[1] == [False, False]
-    assert graded("2x+x", "x+2x", gold="3x", question="Simplify $2x + x$.")[1] == [False, True]
+    assert graded("2x+x", "3 x", gold="3x", question="Simplify $2x + x$.")[1] == [False, True]
 
 
 def test_a_completion_without_a_tag_or_with_an_empty_tag_has_no_answer():
@@ -51,7 +51,7 @@ def test_each_distinct_answer_is_graded_once_and_plain_numbers_are_compared_with
     pairs = []
 
     def counting(answers, golds, *, questions):
-        assert set(questions) == {None}
+        assert not any(questions)
         pairs.extend(zip(answers, golds, strict=True))
         return [answer == gold for answer, gold in zip(answers, golds, strict=True)]
 

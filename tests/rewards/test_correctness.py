@@ -53,6 +53,24 @@ def test_the_paper_reward_is_the_sum_of_its_parts():
     assert paper_reward(completions, answer) == [sum(part) for part in parts]
 
 
+def test_the_prompt_is_the_question():
+    question = "Factor $x^2 - 1$. How many eggs?"
+    chat = [
+        {"role": "user", "content": "Simplify $(x-1)(x+1)$."},
+        {"role": "assistant", "content": "$x^2-1$"},
+        {"role": "user", "content": [{"type": "text", "text": question}]},
+    ]
+    completions = [completion("x^2-1"), completion("(x+1)(x-1)")]
+    gold = ["(x-1)(x+1)"] * 2
+    for prompt in (question, chat):
+        assert correctness_reward(completions, gold, prompts=[prompt] * 2) == [0.0, 10.0]
+        assert paper_reward(completions, gold, prompts=[prompt] * 2) == [10.0, 20.0]
+    assert correctness_reward(completions, gold) == [10.0, 10.0]
+    assert correctness_reward(completions, gold, prompts=[chat[:0]] * 2) == [10.0, 10.0]
+    eggs = [completion("18 eggs"), completion("18 hens")]
+    assert paper_reward(eggs, ["18"] * 2, prompts=[chat] * 2) == [20.0, 10.0]
+
+
 def test_rows_without_a_gold_answer_have_no_reward():
     assert correctness_reward([completion("5")] * 2, [None, "5"]) == [None, 10.0]
     assert paper_reward([completion("5")] * 2, [None, "5"]) == [None, 20.0]
@@ -61,6 +79,8 @@ def test_rows_without_a_gold_answer_have_no_reward():
 def test_malformed_columns_are_refused():
     with pytest.raises(DataError, match="one gold answer per completion"):
         paper_reward([completion("5")] * 2, ["5"])
+    with pytest.raises(DataError, match="one prompt per completion, got 1 for 2"):
+        paper_reward([completion("5")] * 2, ["5"] * 2, prompts=["?"])
     with pytest.raises(DataError, match="completion 1 must be text and not empty, got ' '"):
         correctness_reward([completion("5")] * 2, ["5", " "])
     for text in (completion("5"), "no format"):

@@ -9,6 +9,7 @@ import pytest
 
 from gtpo.problems import load_problems
 from gtpo.rewards import GradingPool
+from gtpo.rewards.grading import Pair
 
 pytestmark = pytest.mark.skipif("GTPO_DATA" not in os.environ, reason="GTPO_DATA is not set")
 
@@ -25,9 +26,13 @@ def pool() -> Iterator[GradingPool]:
 @pytest.mark.parametrize(
     ("name", "split"), [("math", "test"), ("math", "train"), ("gsm8k", "test"), ("amc23", "test")]
 )
-def test_every_gold_answer_equals_itself_in_three_notations(pool: GradingPool, name: str, split: str):
-    golds = [problem.answer for problem in load_problems(name, split=split)]
-    pairs = [(notation.replace("{}", gold), gold) for gold in golds for notation in NOTATIONS]
+def test_every_gold_answer_equals_itself_with_and_without_its_question(pool: GradingPool, name: str, split: str):
+    problems = load_problems(name, split=split)
+    pairs: list[Pair] = []
+    for problem in problems:
+        answers = [notation.replace("{}", problem.answer) for notation in NOTATIONS]
+        pairs += [(answer, problem.answer) for answer in answers]
+        pairs += [(answer, problem.answer, problem.question) for answer in answers]
     verdicts = pool.grade(pairs)
     assert [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict != "right"] == []
 

@@ -5,7 +5,7 @@ import pytest
 from gtpo.errors import ConfigError, DataError, GradingError
 from gtpo.rewards import Grader, are_correct
 from gtpo.rewards.grading import Pair, Verdict
-from gtpo.rewards.grading.grader import MAX_ANSWER_CHARS
+from gtpo.rewards.grading.grader import MAX_ANSWER_CHARS, MAX_QUESTION_CHARS
 
 
 class ScriptedPool:
@@ -33,6 +33,19 @@ def test_equal_pairs_are_graded_once():
     assert grader.grade(["1", "1", "2"], ["1", "1", "1"]) == ["right"] * 3
     assert grader.grade(["1", "2", "3"], ["1", "1", "1"]) == ["right"] * 3
     assert pool.asked == [("1", "1"), ("2", "1"), ("3", "1")]
+
+
+def test_one_answer_to_two_questions_is_graded_twice():
+    grader, pool = scripted("right")
+    for _ in range(2):
+        grader.grade(["1", "1", "1"], ["1", "1", "1"], ["What?", None, "Which?"])
+    assert pool.asked == [("1", "1", "What?"), ("1", "1"), ("1", "1", "Which?")]
+
+
+def test_only_the_end_of_a_very_long_question_is_sent():
+    grader, pool = scripted("right")
+    grader.grade(["1"], ["1"], ["a" * MAX_QUESTION_CHARS + "b"])
+    assert [pair[2:] for pair in pool.asked] == [("a" * (MAX_QUESTION_CHARS - 1) + "b",)]
 
 
 def test_a_failure_is_not_cached():
@@ -101,8 +114,12 @@ def test_lists_of_unequal_length_and_values_that_are_not_text_are_refused():
         are_correct(["1"], ["1", "2"])
     with pytest.raises(DataError, match="equal length"):
         are_correct("1", "1")
+    with pytest.raises(DataError, match="one question per answer, or None, got 1 for 2"):
+        are_correct(["1", "2"], ["1", "2"], questions=["What?"])
     with pytest.raises(DataError, match="must be text"):
         are_correct(["1"], [1])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="must be text"):
+        are_correct(["1"], ["1"], questions=[1])  # type: ignore[list-item]
     assert are_correct([], []) == []
 
 

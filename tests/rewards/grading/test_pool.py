@@ -4,9 +4,11 @@ import ast
 import asyncio
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,7 +79,26 @@ def test_a_failure_inside_math_verify_is_not_a_verdict(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("math_verify.grader.sympy_expr_eq", fail)
     with pytest.raises(MemoryError, match="no room"):
-        same_expression("(x+1)(x+2)", "x^2+3x+2")
+        same_expression("2x < 6", "x < 3")
+
+
+def test_what_sympy_cannot_compute_is_wrong_not_a_failure(pool: GradingPool):
+    pairs = [(f"{number} \\mod 7", str(number % 7)) for number in range(100, 140)]
+    assert pool.grade(pairs) == ["wrong"] * 40
+    assert pool.grade([("x \\mod 7", "y \\mod 7"), ("5 \\pmod{3}", "2 \\pmod{3}")]) == ["wrong"] * 2
+
+
+def test_wrong_equations_are_refused_without_solving_them():
+    pool = GradingPool(num_workers=1, timeout=3.0)
+    pairs = [
+        (r"x = 7 - \log{\left(x \right)}", r"y = 7 - \log{\left(x \right)}"),
+        (r"x = 8 - \log{\left(x \right)}", r"x = 7 - \log{\left(x \right)}"),
+        (r"\sin x + e^x = y^5 + y", r"\sin x + e^x = y^5 + 2y"),
+    ]
+    try:
+        assert pool.grade(pairs) == ["wrong"] * 3
+    finally:
+        pool.close()
 
 
 def test_an_answer_nested_too_deeply_is_wrong_not_a_failure(pool: GradingPool):
@@ -176,6 +197,32 @@ def test_the_error_of_a_worker_that_cannot_start_names_the_cause(monkeypatch: py
             pool.grade([("x+1", "1+x")])
     finally:
         pool.close()
+
+
+@pytest.mark.parametrize("num_kills", [2, 3])
+def test_a_worker_killed_while_it_starts_is_started_again_twice(monkeypatch: pytest.MonkeyPatch, num_kills: int):
+    start_process = subprocess.Popen
+    killed: list[int] = []
+
+    def start_and_kill(*args: Any, **settings: Any) -> Any:
+        process = start_process(*args, **settings)
+        if len(killed) < num_kills:
+            process.kill()
+            killed.append(process.pid)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_kill)
+    pool = GradingPool(num_workers=1)
+    try:
+        if num_kills == 2:
+            assert pool.grade([("1", "1"), ("2", "1")]) == ["right", "wrong"]
+        else:
+            with pytest.raises(GradingError, match=r"killed by signal 9 .* 3 times .* out of memory"):
+                pool.grade([("1", "1")])
+    finally:
+        pool.close()
+    assert len(killed) == num_kills
+    assert not any(map(exists, killed))
 
 
 def test_nothing_in_the_package_evaluates_text():
