@@ -25,9 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--split", default="test")
-    parser.add_argument(
-        "--copied", type=int, default=900, help="problems of the train split whose formulas are copied"
-    )
+    parser.add_argument("--copied", type=int, default=900, help="problems of the train split to copy from")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     problems = load_problems("math", split=options.split)
@@ -48,7 +46,7 @@ def check_golds(pool: GradingPool, problems: Sequence[Problem]) -> None:
     verdicts = pool.grade(pairs)
     unequal = [pair[:2] for pair, verdict in zip(pairs, verdicts, strict=True) if verdict != "right"]
     sys.stdout.write(
-        f"{len(pairs) - len(unequal)} of {len(pairs)} gold answers equal themselves, half of them with their question; "
+        f"{len(pairs) - len(unequal)} of {len(pairs)} gold answers, without and with the question, equal themselves; "
         f"others: {unequal}\n"
     )
 

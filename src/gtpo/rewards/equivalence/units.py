@@ -93,7 +93,9 @@ _VALUE_FORMS = re.compile(
     r"\w*illions?|\w*fold|\w+n't|"
     r"(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie|hundred|thousand|\w+illion)ths?"
 )
-_FILLERS = frozenset(["a", "an", "the", "of", "per", "each", "in", "left", "more", "total", "altogether", "remaining"])
+_FILLERS = frozenset(
+    ["a", "an", "the", "of", "per", "each", "in", "every", "left", "more", "total", "altogether", "remaining"]
+)
 _IRREGULAR = {
     "people": "person",
     "children": "child",
@@ -118,7 +120,7 @@ _LONG_UNIT = re.compile(
 _MONEY = re.compile(r"(?P<sign>-?)\s*(?:US)?(?P<unit>\\?\$|£|€|(?:USD|EUR|GBP)(?=\s*\d))\s*(?P<value>.+)")
 _ARTICLE = re.compile("^of (?:an? |the )?")
 _DIMENSION = re.compile("square |sq |cubic ")
-_RATE = re.compile(r"\s*/\s*|(?:^|\s+)(?:per|an?|each)\s+")
+_RATE = re.compile(r"\s*/\s*|(?:^|\s+)(?:per|an?|each|every)\s+")
 
 Unit = str | frozenset[str]
 """The name of a known unit such as "cm^2", or the stems of other nouns."""
@@ -185,8 +187,11 @@ def _unit(match: re.Match[str], pattern: re.Pattern[str], nouns: Set[str] | None
         return None
     if any(word in _NOT_NOUNS or _VALUE_FORMS.fullmatch(word) or len(word) == 1 for word in named):
         return None
+    if len(named) == 1 and len(named[0]) > 1 and named[0] in _MEASURES:
+        return _MEASURES[named[0]]
     stems = frozenset(map(_stem, named))
-    if nouns is not None and (_PARTICIPLE.search(named[-1]) or not stems <= nouns):
+    others = stems.difference(map(_stem, _MEASURES))
+    if nouns is not None and (_PARTICIPLE.search(named[-1]) or not others or not others <= nouns):
         return None
     is_apart = match.string[match.start("unit") - 1] in " ("
     is_noun = len(named[0]) > 2 and re.search("[aeiou]", named[0]) is not None
