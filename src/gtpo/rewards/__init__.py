@@ -1,7 +1,7 @@
 """Reward functions: the paper's format and correctness rewards, with answers graded in worker processes."""
 
 from gtpo.rewards.answers import are_correct, extract_answer, is_correct
-from gtpo.rewards.completions import completion_text
+from gtpo.rewards.completions import completion_text, question_text
 from gtpo.rewards.correctness import correctness_reward, paper_reward
 from gtpo.rewards.format import format_reward, format_score, has_format
 from gtpo.rewards.grading import Grader, GradingPool, configure_grading
@@ -19,4 +19,5 @@ __all__ = [
     "has_format",
     "is_correct",
     "paper_reward",
+    "question_text",
 ]
