@@ -67,6 +67,8 @@ def _squeezed_question(question: str) -> str:
 
 
 def _is_plain(answer: str) -> bool:
+    if _PLAIN.fullmatch(answer):
+        return True
     parts = take_apart(answer)
     if parts is not None:
         return all(map(_is_plain, parts.members))

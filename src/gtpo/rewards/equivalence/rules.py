@@ -7,6 +7,7 @@ intervals, sets, unions and matrices are compared member by member, and numbers 
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from gtpo.rewards.equivalence.forms import has_numeric_work, is_value
 from gtpo.rewards.equivalence.normalise import compact, normalise
@@ -51,7 +52,7 @@ def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
     >>> equivalent("(2x)^3", "8x^3"), equivalent("(2x)^3", "8x^3", "Simplify $(2x)^3$.")
     (True, False)
     """
-    gold = expand_number_words(normalise(gold), k_is_letter=True)
+    gold = _normalised_gold(gold)
     answer = expand_number_words(normalise(answer), k_is_letter="k" in gold.lower())
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
@@ -59,7 +60,15 @@ def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
         return True
     if question and is_copied(answer, gold, question):
         return False
+    verdict = _plain_numbers_agree(answer, gold)
+    if verdict is not None:
+        return verdict
     return _same(answer, gold, _Context(noun_stems(gold) | question_nouns(question or "")))
+
+
+@lru_cache(maxsize=4096)
+def _normalised_gold(gold: str) -> str:
+    return expand_number_words(normalise(gold), k_is_letter=True)
 
 
 def _same(answer: str, gold: str, context: _Context) -> bool:
@@ -113,6 +122,10 @@ def _numbers_agree(answer: str, gold: str, context: _Context) -> bool | None:
         return False
     if (answer_value, gold_value) != (answer, gold):
         return _same(answer_value, gold_value, context)
+    return _plain_numbers_agree(answer, gold)
+
+
+def _plain_numbers_agree(answer: str, gold: str) -> bool | None:
     number, gold_number = parse_number(answer), parse_number(gold)
     if number is None or gold_number is None:
         return None
