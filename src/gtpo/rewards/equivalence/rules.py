@@ -19,7 +19,7 @@ from gtpo.rewards.equivalence.units import Unit, noun_stems, split_unit
 
 _MAX_DEPTH = 30
 _WORDS = re.compile(
-    r"\\text\s*\{[^{}]*\}\.?|\([A-Z]\)|[A-Z]|(?i:yes|no|odd|none|all|\d+:\d+\s*(?:\\text\s*\{\s*)?[ap]\.?\s?m\.?\}?)|"
+    r"\\text\s*\{[^{}]*\}\.?|\([A-Z]\)|[A-Z]|(?i:yes|no|odd|red|none|all|\d+:\d+\s*(?:\\text\s*\{\s*)?[ap]\.?\s?m\.?\}?)|"
     r"[A-Za-z' .-]*[A-Za-z]{4,}[A-Za-z' .-]*"
 )
 _CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
