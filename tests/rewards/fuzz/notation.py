@@ -1,0 +1,66 @@
+"""What stands around an answer: wrappers that do not count, and hedges that do."""
+
+from collections.abc import Iterator
+from random import Random
+
+from tests.rewards.fuzz.forms import pi_multiple, root
+from tests.rewards.fuzz.pairs import Pair, category, right, wrong
+from tests.rewards.fuzz.writing import WRAPPERS, near_miss, number, plain, proper, rational
+
+NOISE = "notation around the answer is ignored"
+HEDGE = "several answers are not one answer"
+
+
+@category
+def wrappers(rng: Random) -> Iterator[Pair]:
+    q = rational(rng)
+    spoiled = near_miss(rng, q)
+    wrapper = rng.choice(WRAPPERS)
+    yield right(wrapper.format(number(rng, q)), plain(q), NOISE)
+    yield wrong(wrapper.format(number(rng, spoiled)), plain(q), "another number, in the same notation")
+    inner = rng.choice(("{}", "\\left({}\\right)", "({})", "\\text{{{}}}"))
+    yield right(wrapper.format(inner.format(plain(abs(round(q)) + 1))), plain(abs(round(q)) + 1), NOISE)
+    gold = pi_multiple(rng, proper(rng)) if rng.random() < 0.5 else root(rng, rng.randrange(1, 30), 7)
+    yield right(wrapper.format(gold), gold, NOISE)
+    yield wrong(wrapper.format(f"-{gold}"), gold, "another number, in the same notation")
+    yield wrong(f"-\\boxed{{{plain(abs(q))}}}", plain(abs(q)), "what stands around a box counts")
+    yield right(f"-\\boxed{{{plain(abs(q))}}}", plain(-abs(q)), "what stands around a box counts")
+
+
+HEDGES = (
+    "{} or {}", "{} \\approx {}", "{}≈{}", "{} ≈ {}", "{}, {}", "{} and {}", "\\boxed{{{}}} \\boxed{{{}}}",
+    "\\boxed{{{}}} or \\boxed{{{}}}", "{} (or {})", "either {} or {}", "{}; {}", "{} = {}", "{}\n{}",
+    "{} \\text{{ or }} {}", "not {} but {}", "{}, not {}", "{} \\neq {}", "{} \\pm {}", "between {} and {}",
+    "{} to {}", "{} < {}", "{} \\sim {}", "\\boxed{{{}}}, \\boxed{{{}}}", "$\\boxed{{{}}}$ and $\\boxed{{{}}}$",
+    "{} | {}", "{} \\to {}", "{} \\equiv {}", "\\{{{}, {}\\}}", "({}, {})", "[{}, {}]", "{} \\lor {}",
+    "{} or maybe {}", "{} #### {}", "{} -> {}", "{} => {}", "The answer is {}. No, {}", "{}\\quad {}",
+    "{} & {}", "{} \\text{{ or possibly }} {}", "{}. {}", "{} / {} or so",
+)  # fmt: skip
+"""Two different values in one answer. None of them is an answer in either order."""
+
+
+@category
+def hedges(rng: Random) -> Iterator[Pair]:
+    q = rational(rng)
+    other = near_miss(rng, q)
+    a, b = plain(q), plain(other)
+    for template in rng.sample(HEDGES, 4):
+        yield wrong(template.format(a, b), a, HEDGE)
+        yield wrong(template.format(b, a), a, HEDGE)
+    yield right(a, a, "one answer")
+    radical = root(rng, rng.randrange(2, 30), 7)
+    sign = rng.choice(("\\approx", "≈", "=", "or"))
+    yield wrong(f"{radical} {sign} {rng.randrange(300, 900)}", radical, HEDGE)
+
+
+@category
+def no_answer(rng: Random) -> Iterator[Pair]:
+    """Nothing, refusals, and answers that carry no value."""
+    gold = plain(rational(rng))
+    texts = ("", " ", "?", "...", "none", "unknown", "I don't know", "x", "the answer", "\\boxed{}", "$$", "-", "()")
+    texts += ("NaN", "nan", "inf", "\\infty", "True", "\\text{}", "{}", "\\frac{}{}", "0/0", "1/0", "gold", "answer")
+    yield wrong(rng.choice(texts), gold, "not an answer")
+    yield (
+        wrong(gold[:-1], gold, "a part of the gold answer") if len(gold) > 1 else wrong(gold * 2, gold, "digits twice")
+    )
+    yield right(gold, gold, "the gold answer itself")

@@ -1,0 +1,157 @@
+"""Calculations that were not carried out, and formulas copied from the question."""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from random import Random
+
+from tests.rewards.fuzz.algebra import nonzero, polynomial, times
+from tests.rewards.fuzz.pairs import NEUTRAL_QUESTION, Pair, category, right, wrong
+from tests.rewards.fuzz.writing import plain, proper, sum_of
+
+UNDONE = "a calculation that was not carried out is not a number"
+SAME_FORM = "the gold answer is written in this form too"
+COPIED = "a formula copied from the question is not an answer"
+
+
+def undone(rng: Random) -> tuple[str, Fraction]:
+    """A calculation that is not carried out, and its value."""
+    a, b, c = rng.randrange(2, 30), rng.randrange(2, 30), rng.randrange(2, 12)
+    p, q = proper(rng), proper(rng)
+    n, k = rng.randrange(4, 12), rng.randrange(2, 4)
+    ways = (
+        (f"{a} + {b}", a + b),
+        (f"{a}+{b}-{c}", a + b - c),
+        (f"{a} - {b}", a - b),
+        (f"{a} \\times {b}", a * b),
+        (f"{a} \\cdot {b}", a * b),
+        (f"{a}*{b}", a * b),
+        (f"{a} × {b}", a * b),
+        (f"{a}({b})", a * b),
+        (f"({a})({b})", a * b),
+        (f"{a}({b})({c})", a * b * c),
+        (f"{a}{{{b}}}", a * b),
+        (f"({a} + {b}) \\cdot {c}", (a + b) * c),
+        (f"{c}({a} + {b})", (a + b) * c),
+        (f"\\frac{{{a} + {b}}}{{{c}}}", Fraction(a + b, c)),
+        (f"({a}+{b})/{c}", Fraction(a + b, c)),
+        (f"{plain(p)} + {plain(q)}", p + q),
+        (f"{plain(p)} \\cdot {plain(q)}", p * q),
+        (plain(p) + plain(q), p * q),
+        (f"({plain(p)})({plain(q)})", p * q),
+        (f"1 - {plain(p)}", 1 - p),
+        (f"{n}!", math.factorial(n)),
+        (f"{n}! - {n - 1}!", math.factorial(n) - math.factorial(n - 1)),
+        (f"\\frac{{{n}!}}{{{n - 2}!}}", n * (n - 1)),
+        (f"\\binom{{{n}}}{{{k}}}", math.comb(n, k)),
+        (f"{a}\\binom{{{n}}}{{{k}}}", a * math.comb(n, k)),
+        (f"\\dbinom{{{n}}}{{{k}}}\\dbinom{{{n + 1}}}{{{k}}}", math.comb(n, k) * math.comb(n + 1, k)),
+        (f"{c if c != 10 else 9}^{k}", (c if c != 10 else 9) ** k),
+        (f"{c if c != 10 else 9}^{{{n}}}", (c if c != 10 else 9) ** n),
+        (f"{c}^2 + {a}^2", c * c + a * a),
+        (f"2^{{{n}}} - 1", 2**n - 1),
+        (f"\\left({plain(p)}\\right)^{k}", p**k),
+        (f"2^{{-{n}}}", Fraction(1, 2**n)),
+        (f"\\log_{{{c}}} {c**k}", k),
+        (f"\\log_{{{c}}}({c**k})", k),
+        (f"\\lfloor {a}.{b} \\rfloor", a),
+        (f"\\lceil {a}.{b} \\rceil", a + 1),
+        (f"\\lfloor {a}.5 \\rfloor + \\lceil {c}.25 \\rceil", a + c + 1),
+        (f"\\sum_{{k=1}}^{{{a}}} k", a * (a + 1) // 2),
+        (f"\\sum_{{i=1}}^{{{c}}} i^2", c * (c + 1) * (2 * c + 1) // 6),
+        (f"\\prod_{{k=1}}^{{{n}}} k", math.factorial(n)),
+        (f"{a} + {b} + \\pi - \\pi", a + b),
+        (f"x + {a} - x", a),
+        (f"{a * c} \\div {c}", a),
+        (f"{a * 10 + b} \\bmod {c + 1}", (a * 10 + b) % (c + 1)),
+        (f"{a * 10 + b} \\mod {c + 1}", (a * 10 + b) % (c + 1)),
+        (f"\\cos 0^\\circ + {a}\\cos 0^\\circ", a + 1),
+        (f"\\gcd({a * c}, {(a + 1) * c})", c),
+        (f"\\max({a}, {a + b})", a + b),
+        (f"\\int_0^1 {2 * a}x dx", a),
+        (f"\\sqrt{{{a * a}}} \\cdot \\sqrt{{{b * b}}}", a * b),
+        ("(1+i)^4", -4),
+    )
+    text, value = rng.choice(ways)
+    return text, Fraction(value)
+
+
+@category
+def unevaluated(rng: Random) -> Iterator[Pair]:
+    text, value = undone(rng)
+    yield wrong(text, plain(value), UNDONE)
+    wrapped = rng.choice(("${}$", "\\boxed{{{}}}", "The answer is {}", "x = {}", "({})", "{} dollars")).format(text)
+    yield wrong(wrapped, plain(value), UNDONE)
+    yield right(plain(value), plain(value), "the value itself")
+    yield wrong(text, plain(value + 1), "another value")
+
+
+@category
+def unevaluated_golds(rng: Random) -> Iterator[Pair]:
+    """Where the gold answer is such a calculation, both the calculation and its value are right."""
+    n, k, c = rng.randrange(5, 30), rng.randrange(2, 4), rng.randrange(2, 9)
+    factorial, choose = math.factorial(n), math.comb(n, k)
+    for gold, same, value in (
+        (f"{n}!", f"{n}\\cdot {n - 1}!", factorial),
+        (f"\\binom{{{n}}}{{{k}}}", f"\\binom{{{n}}}{{{n - k}}}", choose),
+        (f"{c}^{{{n}}}", f"{c}^{{{n - 1}}} \\cdot {c}", c**n),
+        (f"{c}^{{{n}}} - 1", f"-1 + {c}^{{{n}}}", c**n - 1),
+        (f"{n}! - {k}", f"-{k} + {n}!", factorial - k),
+        (f"{c} \\cdot {n}!", f"{n}! \\cdot {c}", c * factorial),
+    ):
+        yield right(gold, gold, SAME_FORM)
+        yield right(gold.replace(" ", ""), gold, SAME_FORM)
+        yield right(same, gold, SAME_FORM)
+        yield right(str(value), gold, "the value of the gold answer")
+        yield wrong(str(value + 1), gold, "another value")
+        yield wrong(f"{gold} + 1", gold, "another value")
+        yield wrong(gold, str(value), UNDONE)
+    yield wrong(f"{n + 1}!", f"{n}!", "another value")
+    yield wrong(f"{c}^{{{n + 1}}}", f"{c}^{{{n}}}", "another value")
+    yield wrong(f"\\binom{{{n + 1}}}{{{k}}}", f"\\binom{{{n}}}{{{k}}}", "another value")
+
+
+@category
+def copied_numbers(rng: Random) -> Iterator[Pair]:
+    text, value = undone(rng)
+    question = rng.choice(("Compute ${}$.", "What is the value of ${}$?", "Evaluate \\[{}.\\]")).format(text)
+    gold = plain(value)
+    yield wrong(text, gold, COPIED, question)
+    yield wrong(f"${text}$", gold, COPIED, question)
+    yield wrong(f"\\boxed{{{text}}}", gold, COPIED, question)
+    yield right(gold, gold, "the value itself", question)
+    if "x" not in text and "mod" not in text:
+        yield right(f"{text} = {gold}", gold, "the calculation was carried out", question)
+    a, b = rng.randrange(10, 900), rng.randrange(10, 900)
+    question = f"Which is larger, ${a}$ or ${b}$?"
+    yield right(str(max(a, b)), str(max(a, b)), "a number of the question may be the answer", question)
+    power = f"{rng.randrange(2, 9)}^{{{rng.randrange(40, 90)}}}"
+    other = f"{rng.randrange(11, 20)}^{{{rng.randrange(2, 9)}}}"
+    question = f"Which is larger, ${power}$ or ${other}$?"
+    yield right(power, power, "the copied formula is the gold answer", question)
+    yield wrong(other, power, "another formula of the question", question)
+
+
+@category
+def copied_expressions(rng: Random) -> Iterator[Pair]:
+    letter = rng.choice("xyzt")
+    first, second = [1, nonzero(rng)], [rng.choice((1, 1, 2, 3)), nonzero(rng)]
+    factors = f"({polynomial(rng, first, letter)})({polynomial(rng, second, letter)})"
+    product = times(first, second)
+    expanded = polynomial(rng, product, letter)
+    reordered = sum_of([str(product[-1]), polynomial(rng, [*product[:-1], 0], letter)])
+    for verb, given, gold in (("Expand", factors, expanded), ("Factor", expanded, factors)):
+        question = f"{verb} ${given}$."
+        yield wrong(given, gold, COPIED, question)
+        yield wrong(f"$ {given} $", gold, COPIED, question)
+        yield right(gold, gold, "the form that was asked for", question)
+        yield right(given, gold, "the form of an expression is not graded", NEUTRAL_QUESTION)
+    yield right(reordered, expanded, "the terms may come in any order", f"Expand ${factors}$.")
+    solution, shift = rng.randrange(-40, 40), rng.randrange(2, 40)
+    equation = f"{letter} + {shift} = {solution + shift}"
+    question = f"Solve ${equation}$ for ${letter}$."
+    yield wrong(equation, str(solution), COPIED, question)
+    yield wrong(equation, f"{letter} = {solution}", COPIED, question)
+    yield right(f"{letter} = {solution}", str(solution), "a name may be left out", question)
+    yield wrong(letter, str(solution), COPIED, question)
+    yield right(expanded, expanded, "literally the gold answer", f"Is ${expanded}$ or ${factors} + 1$ larger?")
