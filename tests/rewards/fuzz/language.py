@@ -16,7 +16,8 @@ UNITS = (
     ("mm", "millimeters"), ("cm", "centimeters"), ("decimeters",), ("meters",), ("km", "kilometers"), ("nanometers",),
     ("inches",), ("feet",), ("yards",), ("miles",), ("seconds",), ("minutes",), ("hours",), ("days",), ("weeks",),
     ("months",), ("years",), ("decades",), ("centuries",), ("grams",), ("kg", "kilograms"), ("mg", "milligrams"),
-    ("ounces",), ("liters",), ("ml", "milliliters"), ("gallons",), ("mph", "miles per hour"), ("bytes",),
+    ("ounces",), ("liters",), ("ml", "milliliters"), ("gallons",), ("mph", "miles per hour"),
+    ("kilometers per hour",), ("feet per second",), ("bytes",),
     ("kilobytes",), ("megabytes",), ("gigabytes",), ("degrees",), ("cents",), ("square feet",), ("square inches",),
     ("square centimeters",), ("cubic feet",), ("cubic centimeters",), ("square meters",), ("cubic meters",),
 )  # fmt: skip
@@ -112,6 +113,7 @@ def nouns(rng: Random) -> Iterator[Pair]:
     yield wrong(f"{n}\\text{{ {other}}}", str(n), NOUN, question)
     yield wrong(f"{n} {other}", str(n), NOUN, NEUTRAL_QUESTION)
     yield wrong(f"{near_miss(rng, n)} {noun}", str(n), "another number", question)
+    yield wrong(f"{n} {noun} {rng.choice(('or', 'and', 'and not'))} {b} {noun}", str(n), "two answers", question)
     yield wrong(f"{n} {rng.choice(CHANGING_WORDS)} {noun}", str(n), NOUN, question)
     yield wrong(f"{n} {noun} {rng.choice(CHANGING_WORDS)}", str(n), NOUN, question)
 

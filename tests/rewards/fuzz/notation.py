@@ -34,7 +34,8 @@ HEDGES = (
     "{} to {}", "{} < {}", "{} \\sim {}", "\\boxed{{{}}}, \\boxed{{{}}}", "$\\boxed{{{}}}$ and $\\boxed{{{}}}$",
     "{} | {}", "{} \\to {}", "{} \\equiv {}", "\\{{{}, {}\\}}", "({}, {})", "[{}, {}]", "{} \\lor {}",
     "{} or maybe {}", "{} #### {}", "{} -> {}", "{} => {}", "The answer is {}. No, {}", "{}\\quad {}",
-    "{} & {}", "{} \\text{{ or possibly }} {}", "{}. {}", "{} / {} or so",
+    "{} & {}", "\\text{{{} or {}}}", "{} \\\\ {}", "{}\\, or {}", "{} \\text{{ vs }} {}", "{} <br> {}",
+    "{} \\text{{ or possibly }} {}", "{}. {}", "{} / {} or so",
 )  # fmt: skip
 """Two different values in one answer. None of them is an answer in either order."""
 
@@ -51,6 +52,28 @@ def hedges(rng: Random) -> Iterator[Pair]:
     radical = root(rng, rng.randrange(2, 30), 7)
     sign = rng.choice(("\\approx", "≈", "=", "or"))
     yield wrong(f"{radical} {sign} {rng.randrange(300, 900)}", radical, HEDGE)
+
+
+DAMAGES = (
+    "{}+", "{}*", "{}/", "{}^", "{}?", "{}-", "{}_", "{}&", "{}\\", "1/{}", "{}/0", "{}i", "{}x", "{}\\pi",
+    "{}^2", "-{}", "\\sqrt{{{}}}", "\\neg {}", "≠{}", "\\ne {}", "<{}", ">{}", "\\le {}", "≥ {}", "x > {}",
+    "x \\ne {}", "{}!", "0.{}", "not {}", "{} is wrong", "{}\\text{{ is wrong}}", "\\text{{not {}}}",
+    "{}^{{-1}}", "{}\\cdot 2", "2{}", "{}.5", "f({})", "+-{}", "\\pm {}", "\\sin {}", "\\ln {}", "e^{{{}}}",
+    "{}_{{12}}", "{}\\ldots", "{}...", "1{}", "{}0", "{}\\infty", "{}/2", "\\infty - {}",
+    "{} \\text{{ or none}}", "none or {}", "{}, etc", "x^{{{}}}",
+    "\\begin{{pmatrix}} {} \\\\ 1 \\end{{pmatrix}}",
+)  # fmt: skip
+"""What turns a number into another value, a condition, or nothing that can be parsed."""
+
+
+@category
+def damaged(rng: Random) -> Iterator[Pair]:
+    n = rng.randrange(3, 10 ** rng.randrange(1, 5) + 3)
+    for template in rng.sample(DAMAGES, 6):
+        yield wrong(template.format(n), str(n), "what stands next to the number counts")
+    yield right(rng.choice(WRAPPERS).format(n), str(n), NOISE)
+    yield right(rng.choice(("0", "0.0", "0.00", f"0/{n}", f"\\frac{{0}}{{{n}}}")), "0", "zero is zero")
+    yield wrong(rng.choice((f"1/{n}", f"0.0{n}", f"{n} - {n - 1}", f"10^{{-{n % 50 + 1}}}")), "0", "zero is zero")
 
 
 @category

@@ -47,7 +47,7 @@ def value(text: str) -> sympy.Expr | None:
 
 
 def have_equal_values(pair: Pair) -> bool | None:
-    """Whether answer and gold answer are equal: exactly if rational, to 120 places if not. None where one of them is not plain."""
+    """Whether both are equal: exactly if rational, to 120 places if not. None where one of them is not plain."""
     answer, gold = value(pair.answer), value(pair.gold)
     if answer is None or gold is None:
         return None

@@ -71,6 +71,10 @@ def undone(rng: Random) -> tuple[str, Fraction]:
         (f"\\int_0^1 {2 * a}x dx", a),
         (f"\\sqrt{{{a * a}}} \\cdot \\sqrt{{{b * b}}}", a * b),
         ("(1+i)^4", -4),
+        (f"\\sqrt{{{3 * a}^2 + {4 * a}^2}}", 5 * a),
+        (f"\\sqrt{{{9 * c * c} + {16 * c * c}}}", 5 * c),
+        (f"|{a} - {a + b}|", b),
+        (f"{a} + {b}i - {b}i + {c}", a + c),
     )
     text, value = rng.choice(ways)
     return text, Fraction(value)
@@ -114,7 +118,9 @@ def unevaluated_golds(rng: Random) -> Iterator[Pair]:
 @category
 def copied_numbers(rng: Random) -> Iterator[Pair]:
     text, value = undone(rng)
-    question = rng.choice(("Compute ${}$.", "What is the value of ${}$?", "Evaluate \\[{}.\\]")).format(text)
+    question = rng.choice(("Compute ${}$.", "What is the value of ${}$?", "Evaluate \\[{}.\\]", "What is {}?")).format(
+        text
+    )
     gold = plain(value)
     yield wrong(text, gold, COPIED, question)
     yield wrong(f"${text}$", gold, COPIED, question)
@@ -132,6 +138,18 @@ def copied_numbers(rng: Random) -> Iterator[Pair]:
     yield wrong(other, power, "another formula of the question", question)
 
 
+def in_other_notation(rng: Random, text: str) -> str:
+    """The same formula with other spaces, braces or brackets."""
+    return rng.choice((
+        text.replace(" ", ""),
+        text.replace("^2", "^{2}").replace("²", "^2"),
+        text.replace("(", "\\left(").replace(")", "\\right)"),
+        f"${text}$",
+        f"\\boxed{{{text}}}",
+        f"The answer is {text}.",
+    ))  # fmt: skip
+
+
 @category
 def copied_expressions(rng: Random) -> Iterator[Pair]:
     letter = rng.choice("xyzt")
@@ -143,7 +161,7 @@ def copied_expressions(rng: Random) -> Iterator[Pair]:
     for verb, given, gold in (("Expand", factors, expanded), ("Factor", expanded, factors)):
         question = f"{verb} ${given}$."
         yield wrong(given, gold, COPIED, question)
-        yield wrong(f"$ {given} $", gold, COPIED, question)
+        yield wrong(in_other_notation(rng, given), gold, COPIED, question)
         yield right(gold, gold, "the form that was asked for", question)
         yield right(given, gold, "the form of an expression is not graded", NEUTRAL_QUESTION)
     yield right(reordered, expanded, "the terms may come in any order", f"Expand ${factors}$.")
@@ -154,4 +172,12 @@ def copied_expressions(rng: Random) -> Iterator[Pair]:
     yield wrong(equation, f"{letter} = {solution}", COPIED, question)
     yield right(f"{letter} = {solution}", str(solution), "a name may be left out", question)
     yield wrong(letter, str(solution), COPIED, question)
+    k, m, at = rng.randrange(2, 20), rng.randrange(2, 20), rng.randrange(2, 20)
+    question = f"If $f(x) = {k}x + {m}$, find $f({at})$."
+    for copy in (f"f({at})", f"f(x) = {k}x + {m}", f"{k}x + {m}", f"{k}({at}) + {m}"):
+        yield wrong(copy, str(k * at + m), COPIED, question)
+    yield right(f"f({at}) = {k * at + m}", str(k * at + m), "a name may be left out", question)
+    question = f"Solve ${letter} + {k} > {m}$."
+    yield wrong(f"{letter} + {k} > {m}", f"({m - k}, \\infty)", COPIED, question)
+    yield right(f"{letter} > {m - k}", f"({m - k}, \\infty)", "inequalities are compared with intervals", question)
     yield right(expanded, expanded, "literally the gold answer", f"Is ${expanded}$ or ${factors} + 1$ larger?")
