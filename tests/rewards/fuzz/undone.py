@@ -118,9 +118,8 @@ def unevaluated_golds(rng: Random) -> Iterator[Pair]:
 @category
 def copied_numbers(rng: Random) -> Iterator[Pair]:
     text, value = undone(rng)
-    question = rng.choice(("Compute ${}$.", "What is the value of ${}$?", "Evaluate \\[{}.\\]", "What is {}?")).format(
-        text
-    )
+    asked = ("Compute ${}$.", "What is the value of ${}$?", "Evaluate \\[{}.\\]", "What is {}?")
+    question = rng.choice(asked).format(text)
     gold = plain(value)
     yield wrong(text, gold, COPIED, question)
     yield wrong(f"${text}$", gold, COPIED, question)
