@@ -45,6 +45,9 @@ CHANGING_WORDS = (
 """Words that change the value of the number before them, or take it back."""
 
 
+PARTICIPLES = ("doubled", "tripled", "halved", "quadrupled", "squared", "cubed", "negated", "inverted")
+
+
 def count(rng: Random) -> Fraction:
     return Fraction(rng.randrange(2, 10 ** rng.randrange(1, 5) + 2))
 
@@ -129,6 +132,8 @@ def words_behind_numbers(rng: Random) -> Iterator[Pair]:
     yield wrong(f"{word} {n}", str(n), NOUN, question)
     yield right(str(n), gold, UNIT, question)
     yield right(f"{n} cm", str(n), UNIT, question)
+    done = rng.choice(PARTICIPLES)
+    yield wrong(f"{n} {done}", str(n), "a verb of the question is not a noun", f"A number is {done}. Find the result.")
 
 
 @category

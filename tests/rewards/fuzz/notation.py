@@ -44,6 +44,8 @@ HEDGES = (
 def hedges(rng: Random) -> Iterator[Pair]:
     q = rational(rng)
     other = near_miss(rng, q)
+    if abs(q - other) < max(2, abs(q) / 10):  # 20.5 ≈ 20 is no hedge
+        other = q + 1000
     a, b = plain(q), plain(other)
     for template in rng.sample(HEDGES, 4):
         yield wrong(template.format(a, b), a, HEDGE)

@@ -120,6 +120,7 @@ def roundings(rng: Random) -> Iterator[Pair]:
     places = rng.randrange(6, 13) - 1 - leading
     good = rounded(top, bottom, places)
     yield right(good, gold, ROUNDED)
+    yield right(f"{gold} \\approx {good}", gold, "both sides are right")
     yield wrong(gold, good, "a gold answer in digits is exact")
     off = Fraction(good) + Fraction(rng.choice((-1, 1)) * rng.randrange(2, 30), 10**places)
     yield wrong(rounded(off.numerator, off.denominator, places), gold, ROUNDED)

@@ -6,7 +6,7 @@ from random import Random
 WRAPPERS = (
     "${}$", "\\({}\\)", "**{}**", "{}.", "{},", "{};", "The answer is {}", "The answer is {}.", "#### {}", "= {}",
     "\\boxed{{{}}}", "$\\boxed{{{}}}$", "The answer is $\\boxed{{{}}}$.", "\\boxed{{${}$}}", "\\[{}\\]", " {} ",
-    "{}\n", "about {}", "≈ {}", "approximately {}", "\\boxed{{\\boxed{{{}}}}}",
+    "{}\n", "about {}", "≈ {}", "\\boxed{{\\boxed{{{}}}}}",
 )  # fmt: skip
 """What may stand around a complete answer."""
 
