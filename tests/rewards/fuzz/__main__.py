@@ -22,7 +22,7 @@ def grade_with_gtpo(pairs: Sequence[Pair]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.rewards.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="pairs depend on nothing else (default: 0)")
-    parser.add_argument("--pairs", type=int, default=10_000, help="number of pairs, at least (default: 10,000)")
+    parser.add_argument("--pairs", type=int, default=10_000, help="about how many pairs (default: 10,000)")
     parser.add_argument("--category", choices=CATEGORIES, help="draw all pairs from this category")
     options = parser.parse_args()
     if options.category:

@@ -1,6 +1,7 @@
 """What stands around an answer: wrappers that do not count, and hedges that do."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from random import Random
 
 from tests.rewards.fuzz.forms import pi_multiple, root
@@ -8,6 +9,7 @@ from tests.rewards.fuzz.pairs import Pair, category, right, wrong
 from tests.rewards.fuzz.writing import WRAPPERS, near_miss, number, plain, proper, rational
 
 NOISE = "notation around the answer is ignored"
+UNICODE = "Unicode signs mean the same as their LaTeX"
 HEDGE = "several answers are not one answer"
 
 
@@ -19,12 +21,33 @@ def wrappers(rng: Random) -> Iterator[Pair]:
     yield right(wrapper.format(number(rng, q)), plain(q), NOISE)
     yield wrong(wrapper.format(number(rng, spoiled)), plain(q), "another number, in the same notation")
     inner = rng.choice(("{}", "\\left({}\\right)", "({})", "\\text{{{}}}"))
-    yield right(wrapper.format(inner.format(plain(abs(round(q)) + 1))), plain(abs(round(q)) + 1), NOISE)
+    n = str(abs(round(q)) + 1)
+    yield right(inner.format(n), n, NOISE)
     gold = pi_multiple(rng, proper(rng)) if rng.random() < 0.5 else root(rng, rng.randrange(1, 30), 7)
     yield right(wrapper.format(gold), gold, NOISE)
     yield wrong(wrapper.format(f"-{gold}"), gold, "another number, in the same notation")
     yield wrong(f"-\\boxed{{{plain(abs(q))}}}", plain(abs(q)), "what stands around a box counts")
     yield right(f"-\\boxed{{{plain(abs(q))}}}", plain(-abs(q)), "what stands around a box counts")
+
+
+VULGAR = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅕": (1, 5), "⅛": (1, 8), "⅞": (7, 8)}
+
+
+@category
+def unicode_signs(rng: Random) -> Iterator[Pair]:
+    sign, other = rng.sample(sorted(VULGAR), 2)
+    n, part = rng.randrange(1, 300), Fraction(*VULGAR[sign])
+    yield right(sign, plain(part), UNICODE)
+    yield right(f"{n}{sign}", plain(n + part), UNICODE)
+    yield wrong(f"{n}{sign}", plain(n * part), "a whole number and a fraction are a sum")
+    yield wrong(f"{n}{other}", plain(n + part), UNICODE)
+    yield right(f"−{n}{sign}", plain(-n - part), UNICODE)
+    yield wrong(f"−{n}{sign}", plain(part - n), UNICODE)
+    for text, gold in (("−{}π", "-{}\\pi"), ("x ≤ {}", "x \\le {}"), ("[{}, ∞)", "[{}, \\infty)"), ("{}x²", "{}x^2")):
+        yield right(text.format(n + 1), gold.format(n + 1), UNICODE)
+        yield wrong(text.format(n + 2), gold.format(n + 1), UNICODE)
+    yield wrong(f"x ≥ {n}", f"x \\le {n}", UNICODE)
+    yield wrong(f"{n + 1}x³", f"{n + 1}x^2", UNICODE)
 
 
 HEDGES = (
@@ -44,7 +67,7 @@ HEDGES = (
 def hedges(rng: Random) -> Iterator[Pair]:
     q = rational(rng)
     other = near_miss(rng, q)
-    if abs(q - other) < max(2, abs(q) / 10):  # 20.5 ≈ 20 is no hedge
+    if abs(q - other) < max(2, abs(q) / 10):  # 20.5 ≈ 20 is not a hedge
         other = q + 1000
     a, b = plain(q), plain(other)
     for template in rng.sample(HEDGES, 4):

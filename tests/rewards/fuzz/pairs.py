@@ -56,6 +56,6 @@ def draw_category(name: str, seed: int, num_pairs: int) -> list[Pair]:
 
 
 def draw(seed: int, num_pairs: int) -> list[Pair]:
-    """At least `num_pairs` pairs, about the same number from each category."""
+    """About `num_pairs` pairs: an equal number from each category, or all that it has."""
     per_category = -(-num_pairs // len(CATEGORIES))
     return [pair for name in CATEGORIES for pair in draw_category(name, seed, per_category)]

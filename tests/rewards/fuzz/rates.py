@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scipy.stats import beta
 
-from tests.rewards.fuzz.pairs import CATEGORIES, Pair
+from tests.rewards.fuzz.pairs import Pair
 
 Grade = Callable[[Sequence[Pair]], list[str]]
 """A verdict for each pair: right, wrong, timeout or crash."""
@@ -74,15 +74,16 @@ def rates(graded: Iterable[Graded]) -> Rates:
 
 def table(graded: Sequence[Graded]) -> str:
     """Rates of each category and of all, in columns."""
-    groups = {name: [result for result in graded if result.pair.category == name] for name in CATEGORIES}
-    lines = [f"{'':20}{'wrong answers':>14}{'credited':>10}{'95 % up to':>12}"]
+    names = dict.fromkeys(result.pair.category for result in graded)
+    groups = {name: [result for result in graded if result.pair.category == name] for name in names}
+    lines = [f"{'':24}{'wrong answers':>14}{'credited':>10}{'95 % up to':>12}"]
     lines[0] += f"{'right answers':>15}{'refused':>9}{'95 % up to':>12}{'timeouts':>10}{'crashes':>9}"
     for name, group in (*groups.items(), ("all", graded)):
-        found = rates(group)
+        measured = rates(group)
         lines.append(
-            f"{name:20}{found.credited.pairs:14}{found.credited.errors:10}{found.credited.upper:12.3%}"
-            f"{found.refused.pairs:15}{found.refused.errors:9}{found.refused.upper:12.3%}"
-            f"{found.timeouts:10}{found.crashes:9}"
+            f"{name:24}{measured.credited.pairs:14}{measured.credited.errors:10}{measured.credited.upper:12.3%}"
+            f"{measured.refused.pairs:15}{measured.refused.errors:9}{measured.refused.upper:12.3%}"
+            f"{measured.timeouts:10}{measured.crashes:9}"
         )
     return "\n".join(lines)
 

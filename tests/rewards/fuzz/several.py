@@ -20,11 +20,11 @@ def entry(rng: Random) -> Fraction:
 
 def entries(rng: Random, least: int = 2, most: int = 4) -> list[Fraction]:
     """Distinct numbers without groups of three digits, which a comma could join."""
-    found: dict[Fraction, None] = {}
+    numbers: dict[Fraction, None] = {}
     size = rng.randrange(least, most + 1)
-    while len(found) < size:
-        found[entry(rng)] = None
-    return list(found)
+    while len(numbers) < size:
+        numbers[entry(rng)] = None
+    return list(numbers)
 
 
 def joined(parts: list[Fraction], rng: Random | None = None) -> str:
@@ -119,9 +119,8 @@ def ends(rng: Random) -> tuple[Fraction, Fraction]:
 
 def interval(rng: Random | None, low: Fraction | None, high: Fraction | None, brackets: str) -> str:
     """An interval; None is infinity, which takes a round bracket."""
-    write = plain if rng is None else lambda q: number(rng, q)
-    left = "-\\infty" if low is None else write(low)
-    right_end = "\\infty" if high is None else write(high)
+    left = "-\\infty" if low is None else joined([low], rng)
+    right_end = "\\infty" if high is None else joined([high], rng)
     return f"{'(' if low is None else brackets[0]}{left}, {right_end}{')' if high is None else brackets[1]}"
 
 

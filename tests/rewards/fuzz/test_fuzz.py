@@ -4,7 +4,7 @@ import hashlib
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,7 +48,7 @@ def is_close(pair: Pair) -> bool:
         return pair.is_right
 
 
-WRONG_GRADERS = {
+WRONG_GRADERS: dict[str, Callable[[Pair], bool]] = {
     "everything is right": lambda pair: True,
     "nothing is right": lambda pair: False,
     "equal strings": lambda pair: pair.answer == pair.gold,
@@ -62,7 +62,7 @@ WRONG_GRADERS = {
 }
 
 
-def grading(is_right) -> Grade:
+def grading(is_right: Callable[[Pair], bool]) -> Grade:
     def grade_all(pairs: Sequence[Pair]) -> list[str]:
         return ["right" if is_right(pair) else "wrong" for pair in pairs]
 
