@@ -88,6 +88,8 @@ def unevaluated(rng: Random) -> Iterator[Pair]:
     yield wrong(wrapped, plain(value), UNDONE)
     yield right(plain(value), plain(value), "the value itself")
     yield wrong(text, plain(value + 1), "another value")
+    n = rng.randrange(-60, 60)
+    yield wrong(f"({n}, {text})", f"({n}, {plain(value)})", UNDONE)
 
 
 @category
