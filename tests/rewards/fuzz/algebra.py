@@ -79,6 +79,22 @@ def factored(rng: Random) -> Iterator[Pair]:
 
 
 @category
+def sums_of_products(rng: Random) -> Iterator[Pair]:
+    letter = rng.choice(LETTERS)
+    first, second, third = [rng.choice((1, 2, 3)), nonzero(rng)], [1, nonzero(rng)], [nonzero(rng), nonzero(rng)]
+    product = times(first, second)
+    total = [product[0], product[1] + third[0], product[2] + third[1]]
+    factors = f"({polynomial(rng, first, letter)})({polynomial(rng, second, letter)})"
+    text = sum_of([factors, polynomial(rng, third, letter)])
+    yield right(text, polynomial(rng, total, letter), "the form of an expression is not graded")
+    yield right(polynomial(rng, total, letter), text, VALUE)
+    for place in range(3):
+        other = [k + (place == at) for at, k in enumerate(total)]
+        yield wrong(text, polynomial(rng, other, letter), VALUE)
+        yield wrong(polynomial(rng, other, letter), text, VALUE)
+
+
+@category
 def fractions_with_letters(rng: Random) -> Iterator[Pair]:
     letter, k = rng.choice("xyztn"), rng.randrange(2, 9)
     a, b = rng.sample([n for n in range(-12, 13) if n], 2)

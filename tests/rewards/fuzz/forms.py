@@ -133,6 +133,7 @@ def towers(rng: Random) -> Iterator[Pair]:
     yield right(f"{a}^{b}^{c}", f"{a}^{{{b**c}}}", why)
     yield right(f"{a}^{{{b}^{c}}}", f"{a}^{{{b**c}}}", why)
     letter = rng.choice("xyznt")
+    yield right(f"{letter}^{b}^{c}", f"{letter}^{{{b**c}}}", why)
     yield right(f"{letter}^{b}^{c}", f"{letter}^{{{b}^{c}}}", why)
     yield right(f"{letter}^{{{b**c}}}", f"{letter}^{b}^{c}", why)
     for flat in sorted({b * c, b**c + 1} - {b**c}):

@@ -5,7 +5,7 @@ from fractions import Fraction
 from random import Random
 
 from tests.rewards.fuzz.pairs import NEUTRAL_QUESTION, Pair, category, right, wrong
-from tests.rewards.fuzz.writing import decimal, grouped, near_miss, number, plain, rational
+from tests.rewards.fuzz.writing import WRAPPERS, decimal, grouped, near_miss, number, plain, rational
 
 UNIT = "a unit may be left out or added, never changed"
 NOUN = "a word behind a number is a unit or a noun of the question"
@@ -67,6 +67,22 @@ def units(rng: Random) -> Iterator[Pair]:
     yield wrong(f"{value}\\text{{ {rng.choice(others)}}}", gold, UNIT)
     yield wrong(f"{number(rng, spoiled)} {name}", gold, UNIT)
     yield wrong(f"{number(rng, spoiled)} {name}", value, UNIT)
+
+
+@category
+def wrapped_units(rng: Random) -> Iterator[Pair]:
+    """A number in any notation, with a unit, in any wrapper."""
+    q, wrapper, (names, others) = rational(rng), rng.choice(WRAPPERS), rng.sample(UNITS, 2)
+    text, other = number(rng, q), near_miss(rng, q)
+    spoiled = number(rng, other)
+    unit, name = rng.choice(("{} {}", "{}\\text{{ {}}}", "{}~\\text{{{}}}", "{}\\ \\text{{{}}}")), rng.choice(names)
+    gold = rng.choice((plain(q), f"{plain(q)}\\text{{ {rng.choice(names)}}}"))
+    yield right(wrapper.format(unit.format(text, name)), gold, UNIT)
+    yield wrong(wrapper.format(unit.format(spoiled, name)), gold, "another number")
+    yield wrong(wrapper.format(unit.format(text, rng.choice(others))), f"{plain(q)}\\text{{ {name}}}", UNIT)
+    hedge = f"{unit.format(text, name)} {rng.choice(('or', 'and', 'to', '='))} {unit.format(spoiled, name)}"
+    yield wrong(wrapper.format(hedge), gold, "two answers")
+    yield wrong(wrapper.format(f"{unit.format(text, name)} {rng.choice(CHANGING_WORDS)}"), gold, NOUN)
 
 
 @category

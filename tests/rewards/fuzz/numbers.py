@@ -193,6 +193,7 @@ def scientific(rng: Random) -> Iterator[Pair]:
         yield wrong(template.format(decimal(mantissa), exponent + 1), gold, EXACT)
         yield wrong(template.format(decimal(mantissa), -exponent), gold, EXACT)
     power = rng.randrange(2, 99)
+    yield right(f"10^{{{power}}}", str(10**power), "a power of ten is a number")
     yield right(str(10**power), f"10^{{{power}}}", EXACT)
     yield wrong(str(10 ** (power + 1)), f"10^{{{power}}}", EXACT)
 

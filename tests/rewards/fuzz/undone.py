@@ -80,6 +80,37 @@ def undone(rng: Random) -> tuple[str, Fraction]:
     return text, Fraction(value)
 
 
+def tree(rng: Random, depth: int) -> tuple[str, Fraction]:
+    """A random calculation in full brackets, and its value."""
+    if depth == 0:
+        n = rng.randrange(1, 30)
+        return rng.choice(((str(n), Fraction(n)), (f"\\frac{{{n}}}{{7}}", Fraction(n, 7))))
+    (left, a), (right_side, b) = tree(rng, depth - 1), tree(rng, rng.randrange(depth))
+    operations = [
+        (f"({left}) + ({right_side})", a + b),
+        (f"({left}) - ({right_side})", a - b),
+        (f"({left}) \\cdot ({right_side})", a * b),
+        (f"({left})({right_side})", a * b),
+        (f"{left} + {right_side}", a + b),
+        (f"\\left({left}\\right)^2", a * a),
+        (f"|{left} + {right_side}|", abs(a + b)),
+    ]
+    if b:
+        operations.append((f"\\frac{{{left} + 1}}{{{right_side}}}", (a + 1) / b))
+    return rng.choice(operations)
+
+
+@category
+def calculations(rng: Random) -> Iterator[Pair]:
+    text, value = tree(rng, rng.randrange(1, 4))
+    yield wrong(text, plain(value), UNDONE)
+    yield wrong(text, plain(value), COPIED, f"Compute ${text}$.")
+    yield wrong(f"{text} = {plain(value + 1)}", plain(value + 1), "the left side has another value")
+    yield wrong(f"{text} = {plain(value + 1)}", plain(value), "the right side has another value")
+    yield right(f"{text} = {plain(value)}", plain(value), "the calculation was carried out")
+    yield right(plain(value), plain(value), "the value itself", f"Compute ${text}$.")
+
+
 @category
 def unevaluated(rng: Random) -> Iterator[Pair]:
     text, value = undone(rng)
