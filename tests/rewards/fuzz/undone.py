@@ -18,7 +18,7 @@ def undone(rng: Random) -> tuple[str, Fraction]:
     """A calculation that is not carried out, and its value."""
     a, b, c = rng.randrange(2, 30), rng.randrange(2, 30), rng.randrange(2, 12)
     p, q = proper(rng), proper(rng)
-    n, k = rng.randrange(4, 12), rng.randrange(2, 4)
+    n, k, base = rng.randrange(4, 12), rng.randrange(2, 4), rng.choice((2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13))
     ways = (
         (f"{a} + {b}", a + b),
         (f"{a}+{b}-{c}", a + b - c),
@@ -46,8 +46,8 @@ def undone(rng: Random) -> tuple[str, Fraction]:
         (f"\\binom{{{n}}}{{{k}}}", math.comb(n, k)),
         (f"{a}\\binom{{{n}}}{{{k}}}", a * math.comb(n, k)),
         (f"\\dbinom{{{n}}}{{{k}}}\\dbinom{{{n + 1}}}{{{k}}}", math.comb(n, k) * math.comb(n + 1, k)),
-        (f"{c if c != 10 else 9}^{k}", (c if c != 10 else 9) ** k),
-        (f"{c if c != 10 else 9}^{{{n}}}", (c if c != 10 else 9) ** n),
+        (f"{base}^{k}", base**k),
+        (f"{base}^{{{n}}}", base**n),
         (f"{c}^2 + {a}^2", c * c + a * a),
         (f"2^{{{n}}} - 1", 2**n - 1),
         (f"\\left({plain(p)}\\right)^{k}", p**k),
