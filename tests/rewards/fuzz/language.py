@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
 
+from tests.rewards.fuzz.forms import pi_multiple, root_over
 from tests.rewards.fuzz.pairs import NEUTRAL_QUESTION, Pair, category, right, wrong
-from tests.rewards.fuzz.writing import WRAPPERS, decimal, grouped, near_miss, number, plain, rational
+from tests.rewards.fuzz.writing import WRAPPERS, decimal, grouped, near_miss, number, plain, proper, rational
 
 UNIT = "a unit may be left out or added, never changed"
 NOUN = "a word behind a number is a unit or a noun of the question"
@@ -83,6 +84,26 @@ def wrapped_units(rng: Random) -> Iterator[Pair]:
     hedge = f"{unit.format(text, name)} {rng.choice(('or', 'and', 'to', '='))} {unit.format(spoiled, name)}"
     yield wrong(wrapper.format(hedge), gold, "two answers")
     yield wrong(wrapper.format(f"{unit.format(text, name)} {rng.choice(CHANGING_WORDS)}"), gold, NOUN)
+
+
+@category
+def irrational_units(rng: Random) -> Iterator[Pair]:
+    """Lengths and areas with π or a root."""
+    q, n = proper(rng) if rng.random() < 0.3 else Fraction(rng.randrange(2, 90)), rng.choice((2, 3, 5, 6, 7))
+    is_root = rng.random() < 0.5
+
+    def write(q: Fraction) -> str:
+        return root_over(rng, q, n) if is_root else pi_multiple(rng, q)
+
+    names, others = rng.sample(UNITS, 2)
+    gold = f"{write(q)}\\text{{ {names[0]}}}"
+    yield right(write(q), gold, UNIT)
+    yield right(f"{write(q)} \\text{{ {rng.choice(names)}}}", gold, UNIT)
+    yield right(f"{write(q)}\\text{{ {rng.choice(names)}}}", write(q), UNIT)
+    yield wrong(f"{write(q)}\\text{{ {rng.choice(others)}}}", gold, UNIT)
+    yield wrong(f"{write(q + 1)}\\text{{ {names[0]}}}", gold, "another number")
+    yield wrong(f"{plain(q)}\\text{{ {names[0]}}}", gold, "another number")
+    yield wrong(f"{write(q)}\\text{{ {rng.choice(CHANGING_WORDS)}}}", write(q), NOUN)
 
 
 @category

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
 
+from tests.rewards.fuzz.forms import pi_multiple, root_over
 from tests.rewards.fuzz.pairs import Pair, category, right, wrong
 from tests.rewards.fuzz.writing import near_miss, number, plain, proper
 
@@ -59,6 +60,32 @@ def tuples(rng: Random) -> Iterator[Pair]:
     yield right(f"x = {plain(a)}, y = {plain(b)}", f"({joined([a, b])})", "x=1, y=2 is the pair (1, 2)")
     yield wrong(f"x = {plain(b)}, y = {plain(a)}", f"({joined([a, b])})", TUPLE)
     yield wrong(f"[{joined([a, b])}]", f"({joined([a, b])})", TUPLE)
+
+
+def irrational(rng: Random) -> tuple[str, str, str]:
+    """A number in two notations, and a different number."""
+    q, n = proper(rng) if rng.random() < 0.5 else Fraction(rng.randrange(1, 40)), rng.choice((2, 3, 5, 6, 7, 10))
+    kind = rng.randrange(3)
+    if kind == 0:
+        return pi_multiple(rng, q), pi_multiple(rng, q), pi_multiple(rng, q + 1)
+    if kind == 1:
+        return root_over(rng, q, n), root_over(rng, q, n), root_over(rng, q + 1, n)
+    return plain(q), number(rng, q), plain(q + 1)
+
+
+@category
+def several_irrationals(rng: Random) -> Iterator[Pair]:
+    size = rng.randrange(2, 4)
+    golds, same, others = (list(column) for column in zip(*(irrational(rng) for _ in range(size)), strict=True))
+    place = rng.randrange(size)
+    spoiled_parts = [*same[:place], others[place], *same[place + 1 :]]
+    for shape in ("({})", "{}", "\\{{{}\\}}"):
+        gold = shape.format(", ".join(golds))
+        yield right(shape.format(", ".join(same)), gold, "members are compared by value")
+        yield wrong(shape.format(", ".join(spoiled_parts)), gold, "another member")
+        yield wrong(shape.format(", ".join([*same, "1000"])), gold, "one member more")
+        yield wrong(same[0], gold, "one member")
+    yield right(", ".join(same[::-1]), ", ".join(golds), LIST)
 
 
 @category
