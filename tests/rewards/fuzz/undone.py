@@ -171,7 +171,7 @@ def copied_numbers(rng: Random) -> Iterator[Pair]:
 
 
 def in_other_notation(rng: Random, text: str) -> str:
-    """The same formula with other spaces, braces or brackets."""
+    """The same formula with other spaces, braces or brackets, with a name or a unit."""
     return rng.choice((
         text.replace(" ", ""),
         text.replace("^2", "^{2}").replace("²", "^2"),
@@ -179,6 +179,9 @@ def in_other_notation(rng: Random, text: str) -> str:
         f"${text}$",
         f"\\boxed{{{text}}}",
         f"The answer is {text}.",
+        f"w = {text}",
+        f"({text})",
+        f"{text}\\text{{ cm}}",
     ))  # fmt: skip
 
 
