@@ -30,7 +30,7 @@ test-verl: $(VENV_VERL)/.installed  ## the verl host, on a local Ray and Transfe
 test-verl-full: $(VENV_VERL)/.installed  ## by hand: verl's main_ppo for a few steps on a CPU, with 1 and 2 workers
 	timeout --kill-after=30 1800 $(PYTEST_VERL) --timeout=1200 tests/verl/full_run.py
 
-LOWEST_TESTS = tests/core tests/trl tests/contracts/test_trl.py tests/evaluation tests/rewards tests/report tests/runs \
+LOWEST_TESTS = tests/core tests/credit tests/trl tests/contracts/test_trl.py tests/evaluation tests/rewards tests/report tests/runs \
 	tests/test_package.py tests/test_records.py tests/test_statistics.py tests/cli
 
 test-lowest: $(VENV_LOWEST)/.installed  ## by hand: the tests with the lowest versions that pyproject.toml states

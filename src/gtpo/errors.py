@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 EXTRAS = {
-    "trl": "accelerate datasets huggingface_hub jaxtyping peft pyarrow torch transformers trl",
+    "trl": "accelerate datasets huggingface_hub peft pyarrow torch transformers trl",
     "rewards": "latex2sympy2_extended math_verify sympy",
     "verl": "omegaconf transfer_queue verl",
     "vllm": "vllm",

@@ -49,18 +49,30 @@ class StandIn:
     [
         (COLOCATE, {"mode": "colocate", "gpu_memory_utilization": 0.25, "max_model_length": 512, "max_num_seqs": 16}),
         (f"{COLOCATE} {LORA}", {"mode": "colocate", "tensor_parallel_size": 1}),
+        (COLOCATE, {"generation_kwargs": {"detokenize": False}}),
+        ([*COLOCATE.split(), "--generation_kwargs", '{"stop": ["."]}'], {"generation_kwargs": {"stop": ["."]}}),
         (f"{COLOCATE} --vllm_enable_sleep_mode true", {"enable_sleep_mode": True}),
         (f"{COLOCATE} --vllm_importance_sampling_correction false", {"logprobs": 0}),
-        (SERVER, {"mode": "server", "server_base_url": "http://sampler:8000"}),
+        (SERVER, {"mode": "server", "server_base_url": "http://sampler:8000", "generation_kwargs": None}),
         (f"{SERVER} {LORA} --conflict_match prefix --entropy_filter all", {"mode": "server"}),
     ],
-    ids=["colocate", "colocate, lora", "sleep mode", "no correction", "server", "server, lora, knobs"],
+    ids=[
+        "colocate",
+        "colocate, lora",
+        "ids only",
+        "stop strings",
+        "sleep mode",
+        "no correction",
+        "server",
+        "server, lora, knobs",
+    ],
 )
 def test_gtpo_trains_with_vllms_options(options, expected, tmp_path, monkeypatch):
     monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", StandIn)
     monkeypatch.setattr("gtpo.training.prepare.is_vllm_available", lambda: True)
-    command = f"--output_dir {tmp_path} --save_strategy no --max_problems 16 {COMMON} {options}"
-    plan = make_plan(None, parse_overrides(command.split()))
+    command = f"--output_dir {tmp_path} --save_strategy no --max_problems 16 {COMMON}".split()
+    command += options if isinstance(options, list) else options.split()
+    plan = make_plan(None, parse_overrides(command))
     trainer = make_trainer(prepare(plan))
     trainer.train()
     made = StandIn.made

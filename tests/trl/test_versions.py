@@ -1,13 +1,10 @@
 """A version of TRL outside the tested window is reported, and the window is the one of pyproject.toml."""
 
-import importlib
-import importlib.metadata
 import tomllib
 from pathlib import Path
 
 import pytest
 
-import gtpo.trl
 from gtpo.trl.versions import NEWEST, OLDEST, warn_if_untested
 
 ROOT = Path(__file__).parents[2]
@@ -20,9 +17,10 @@ def test_a_tested_version_is_not_reported(version, caplog):
 
 
 @pytest.mark.parametrize("version", ["1.9.2", "1.17.0", "1.17rc1", "2.0.0", "0.29.1"])
-def test_an_untested_version_is_reported_when_gtpo_is_imported(version, caplog, monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
-    importlib.reload(gtpo.trl)
+def test_an_untested_version_is_reported_once(version, caplog):
+    warn_if_untested.cache_clear()
+    warn_if_untested(version)
+    warn_if_untested(version)
     assert [record.message for record in caplog.records] == [
         f"gtpo is tested with TRL 1.10 to 1.16, but TRL {version} is installed. If a run fails, install a tested "
         "version: pip install 'trl==1.16.*'."

@@ -1,9 +1,13 @@
 """FastGRPOTrainer: TRL's GRPOTrainer with padding-free updates and exact resume."""
 
+import importlib.metadata
+from typing import Any
+
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo.trl.resume import ExactResume
 from gtpo.trl.trimming import TrimmedBatches
+from gtpo.trl.versions import warn_if_untested
 
 
 class FastGRPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
@@ -21,5 +25,14 @@ class FastGRPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
 
     Updates and scoring passes compute no padding and leave out completions without weight (gtpo.trl.trimming), and
     `train(resume_from_checkpoint=True)` continues exactly where the last complete checkpoint was written
-    (gtpo.trl.resume). Where an option rules out other micro-batches, a warning says so and TRL's are used.
+    (gtpo.trl.resume). Where an option rules out other micro-batches, a warning says so and TRL's are used. A colocated
+    vLLM returns token ids without their text, which TRL does not use.
     """
+
+    def __init__(self, model: Any, reward_funcs: Any = None, args: Any = None, *rest: Any, **kwargs: Any) -> None:
+        warn_if_untested(importlib.metadata.version("trl"))
+        if args is not None and args.use_vllm and args.vllm_mode == "colocate":
+            sampling: dict[str, Any] = args.generation_kwargs or {}
+            if "stop" not in sampling:  # vLLM finds stop strings in the text
+                args.generation_kwargs = {"detokenize": False, **sampling}
+        super().__init__(model, reward_funcs, args, *rest, **kwargs)

@@ -1,5 +1,6 @@
 """The versions of TRL that `make test-matrix` tests."""
 
+import functools
 import logging
 import re
 
@@ -9,8 +10,9 @@ OLDEST, NEWEST = (1, 10), (1, 16)
 logger = logging.getLogger(__name__)
 
 
+@functools.cache
 def warn_if_untested(version: str) -> None:
-    """Log a warning if this version of TRL is outside the tested window."""
+    """Log a warning, once, if this version of TRL is outside the tested window."""
     major_and_minor = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if not OLDEST <= major_and_minor <= NEWEST:
         oldest, newest = (".".join(map(str, tested)) for tested in (OLDEST, NEWEST))
