@@ -8,7 +8,7 @@ import pytest
 from gtpo.cli.main import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/**/*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/**/*.md")])
 
 
 def run_blocks(name: str) -> None:
@@ -18,16 +18,21 @@ def run_blocks(name: str) -> None:
     exec(compile(code, name, "exec"), {"__name__": "__main__"})
 
 
-TRAINING = [("README.md", "runs/first"), ("docs/training.md", "runs/mine"), ("docs/watch.md", "runs/plain")]
-
-
-@pytest.mark.parametrize(("page", "run"), TRAINING)
-def test_its_code_trains_and_every_viewer_reads_the_run(page, run, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("page", "runs"), [("README.md", ["runs/plain", "runs/first"]), ("docs/training.md", ["runs/mine"])]
+)
+def test_its_code_trains_and_every_viewer_reads_the_runs(page, runs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_blocks(page)
-    for command in ("health", "report", "inspect"):
-        assert main([command, run]) == 0
-    assert f"{Path(run).name}, step" in capsys.readouterr().out
+    for run in runs:
+        for command in ("health", "report", "inspect"):
+            assert main([command, run]) == 0
+        assert f"{Path(run).name}, step" in capsys.readouterr().out
+
+
+def test_the_watch_page_has_the_code_of_the_readme():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/watch.md").read_text(), re.S)
+    assert blocks[0] in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("page", ["docs/method.md", "docs/credit.md", "docs/evaluation.md", "docs/lab.md"])

@@ -55,7 +55,7 @@ class GTPOConfig(GRPOConfig):
     initial_entropy: float | None = _option(None, "Mean entropy of the initial policy. Default: measured.")
     initial_entropy_prompts: int = _option(32, "How many of the first prompts the initial entropy is measured on.")
 
-    record_groups: int = _option(1, "Groups of completions that a recorded step writes to groups.jsonl; 0: none.")
+    record_groups: int = _option(2, "Groups of completions that a recorded step writes to groups.jsonl; 0: none.")
     record_every: int = _option(10, "Optimizer steps between two recorded steps.")
     trim_batches: bool = _option(
         True,
