@@ -1,4 +1,4 @@
-"""`gtpo.watch` needs no particular version of TRL, and no extra of gtpo."""
+"""`gtpo.watch` needs no extra of gtpo, and loads nothing of TRL when it is imported."""
 
 import json
 import os
@@ -27,15 +27,14 @@ class Hiding:
     def __getattr__(self, name):
         return getattr(self.finder, name)
 
-HIDDEN = {"jaxtyping", "peft", "math_verify", "latex2sympy2_extended", "matplotlib"}
+HIDDEN = {"peft", "math_verify", "latex2sympy2_extended", "matplotlib"}
 sys.meta_path[:] = map(Hiding, sys.meta_path)
 """
 
 
-def run_python(code: str, folder: Path, *path: Path) -> str:
-    """Run the code in another process, with these folders before the installed packages."""
-    search = os.pathsep.join([*map(str, path), str(ROOT / "src"), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": search}
+def run_python(code: str, folder: Path) -> str:
+    """Run the code in another process."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=300, cwd=folder, env=environment
@@ -54,26 +53,9 @@ def test_importing_it_loads_nothing_of_trl(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["installed", "1.10.0", "1.13.0", "1.14.2"])
-def test_the_script_of_the_docs_runs_with_this_version_and_without_extras(version, tmp_path, capsys):
-    wheel = tmp_path / "wheel"
-    if version != "installed":
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-deps",
-            "--target",
-            str(wheel),
-            f"trl=={version}",
-        ]
-        if subprocess.run(command, capture_output=True, check=False, timeout=300).returncode != 0:
-            pytest.skip(f"cannot install trl=={version}: is there a package index?")
+def test_the_script_of_the_docs_runs_without_extras(tmp_path, capsys):
     (script,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "watch.md").read_text(), re.S)
-    code = f"{HIDE}\n{script}\nimport trl\nprint(trl.__version__)"
-    assert run_python(code, tmp_path, wheel).splitlines()[-1] == version or version == "installed"
+    run_python(f"{HIDE}\n{script}", tmp_path)
     run = tmp_path / "runs" / "plain"
     assert [row["step"] for row in read_metrics(run)] == [1, 2, 3, 4, 5]
     groups = read_groups(run)
