@@ -11,11 +11,18 @@ import torch
 
 from tests.trl.stored_rollouts import CASES, GRPO_CASES, run_case
 
+ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("stored_rollouts.py")
 
 
 def launch(processes: int, model: str, out: Path, script: Path = SCRIPT) -> dict:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "ACCELERATE_USE_CPU": "true"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        "OMP_NUM_THREADS": "1",
+        "TRL_EXPERIMENTAL_SILENCE": "1",
+        "ACCELERATE_USE_CPU": "true",
+    }
     command = [
         sys.executable,
         "-m",

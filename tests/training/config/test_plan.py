@@ -33,7 +33,7 @@ WRONG = {
         "per_device_train_batch_size: 7",
         r"^generation_batch_size \(7\) must be divisible by num_generations.*It is per_device_train_batch_size ×",
     ),
-    "a tracker that is not installed": ("report_to: wandb", "report_to: WandbCallback requires wandb"),
+    "a tracker that is not installed": ("report_to: comet_ml", "report_to: CometCallback requires comet-ml"),
     "a tracker that does not exist": ("report_to: nonsense", "report_to: nonsense is not supported"),
 }
 
