@@ -17,19 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench_whole_step import ENVIRONMENT
+
 LIMIT = 300
 GROUP_SIZE = 8
 REPEATS = 3
-ENVIRONMENT = {
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_USE_FLASHINFER_SAMPLER": "0",
-    "RANK": "0",
-    "LOCAL_RANK": "0",
-    "WORLD_SIZE": "1",
-    "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "29513",
-}
 KINDS: dict[str, dict[str, Any]] = {
     "as TRL asks": {},
     "no detokenisation": {"detokenize": False},

@@ -8,29 +8,16 @@ from pathlib import Path
 import pytest
 
 from gtpo.errors import EXTRAS
+from tests.hiding import hide
 
 GOLDEN = Path(__file__).parent / "golden" / "health"
 RUNS = [str(GOLDEN / f"sound_{name}.csv") for name in ("gtpo_1e-4", "gtpo_5e-5", "grpo_1e-4", "grpo_5e-5")]
 BLOCKED = [package for packages in EXTRAS.values() for package in packages.split()]
-SCRIPT = """
+SCRIPT = f"""
+{hide(BLOCKED)}
 import contextlib, io, json, sys
 
-blocked, commands = json.loads(sys.argv[1])
-
-
-class Hiding:
-    def __init__(self, finder):
-        self.finder = finder
-
-    def find_spec(self, fullname, path=None, target=None):
-        is_hidden = fullname.partition(".")[0] in blocked
-        return None if is_hidden else self.finder.find_spec(fullname, path, target)
-
-    def __getattr__(self, name):
-        return getattr(self.finder, name)
-
-
-sys.meta_path[:] = map(Hiding, sys.meta_path)
+commands = json.loads(sys.argv[1])
 
 import gtpo
 from gtpo.cli.main import main
@@ -72,7 +59,7 @@ def results(lab_run, tmp_path_factory):
         "train": ["train"],
         "eval": ["eval", "lab", "--problems", "lab"],
     }
-    output = python(SCRIPT, json.dumps([BLOCKED, list(commands.values())]), cwd=folder)
+    output = python(SCRIPT, json.dumps(list(commands.values())), cwd=folder)
     return dict(zip([*commands, "GTPOTrainer", "shape_advantages"], json.loads(output), strict=True))
 
 

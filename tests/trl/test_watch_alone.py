@@ -10,26 +10,11 @@ from pathlib import Path
 import pytest
 
 from gtpo.cli.main import main
+from tests.hiding import hide
 from tests.reading import read_groups, read_metrics
 
 ROOT = Path(__file__).parents[2]
-HIDE = """
-import sys
-
-class Hiding:
-    def __init__(self, finder):
-        self.finder = finder
-
-    def find_spec(self, fullname, path=None, target=None):
-        is_hidden = fullname.partition(".")[0] in HIDDEN
-        return None if is_hidden else self.finder.find_spec(fullname, path, target)
-
-    def __getattr__(self, name):
-        return getattr(self.finder, name)
-
-HIDDEN = {"peft", "math_verify", "latex2sympy2_extended", "matplotlib"}
-sys.meta_path[:] = map(Hiding, sys.meta_path)
-"""
+HIDE = hide(["peft", "math_verify", "latex2sympy2_extended", "matplotlib"])
 
 
 def run_python(code: str, folder: Path) -> str:
