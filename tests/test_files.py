@@ -30,6 +30,16 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     assert path.read_text() == "old"
 
 
+def test_a_link_is_replaced_and_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for name in ("page.html", "page.html.partial"):
+        (tmp_path / name).symlink_to(victim)
+    write_atomic(tmp_path / "page.html", "page")
+    assert victim.read_text() == "mine"
+    assert (tmp_path / "page.html").read_text() == "page"
+
+
 def test_the_new_content_is_on_disk_before_it_replaces_the_old_and_the_name_after(tmp_path, monkeypatch):
     events = []
     fsync, replace = os.fsync, os.replace

@@ -49,7 +49,7 @@ def test_a_name_means_the_same_everywhere(folder, name, source):
         "unfinished": "'unfinished' cannot be loaded: it has no config.json",
         "weights.bin": "it has no config.json",
         "": "it has no config.json",
-        "./nowhere": r"'\./nowhere' cannot be loaded: there is no such folder\. Give a hub id",
+        "./nowhere": r"'\./nowhere' cannot be loaded: there is no such folder\. Pass a hub id",
         "/nowhere": "there is no such folder",
         "~/nowhere": "there is no such folder",
         "runs/mine/model": "there is no such folder",

@@ -24,9 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Replace `path`. An interruption or a power cut leaves either the old file or the new one."""
+    """Replace `path`, also if it is a link. An interruption or a power cut leaves the old file or the new one."""
     partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(content.encode() if isinstance(content, str) else content)
+    partial.unlink(missing_ok=True)
+    with partial.open("xb") as file:  # a new file: in a folder from elsewhere, a link could lead anywhere
+        file.write(content.encode() if isinstance(content, str) else content)
     sync(partial)
     os.replace(partial, path)
     sync(path.parent)

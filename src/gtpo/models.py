@@ -42,6 +42,16 @@ def find_model(name: str) -> ModelSource:
     return ModelSource(name, is_local=False)
 
 
+def require_built_in_attention(name: str, config: object) -> None:
+    """Raise ConfigError if the config.json of a model asks for an attention kernel of the hub, which is code."""
+    attention = getattr(config, "_attn_implementation", None)
+    if "/" in str(attention):
+        raise ConfigError(
+            f"Model {name!r} asks for the attention {attention!r}, code that transformers would download and run. "
+            "Remove attn_implementation from its config.json."
+        )
+
+
 def cannot_load(name: str, reason: object) -> ConfigError:
     """The error for a model that cannot be loaded, with the first line of the reason."""
     if "trust_remote_code" in str(reason):
@@ -51,6 +61,6 @@ def cannot_load(name: str, reason: object) -> ConfigError:
         )
     first_line = str(reason).strip().partition("\n")[0].rstrip(":. ")
     return ConfigError(
-        f"Model {name!r} cannot be loaded: {first_line}. Give a hub id, a folder with weights and tokenizer files, "
+        f"Model {name!r} cannot be loaded: {first_line}. Pass a hub id, a folder with weights and tokenizer files, "
         "the folder of a finished run, or the word lab."
     )

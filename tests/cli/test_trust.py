@@ -1,11 +1,13 @@
 """Code that somebody else wrote does not run before the user was told of it: run folders, recipes and models."""
 
 import json
+import logging
 import shutil
 import sys
 
 import pytest
 
+from gtpo.cli.console import PrintableFormatter
 from gtpo.cli.main import main
 from gtpo.token_view.encoders import load_encoder
 from gtpo.training.run_folder import RunFolder
@@ -146,3 +148,22 @@ def test_a_model_with_code_of_its_own_is_trained_and_evaluated_when_asked_for(fo
     assert main(["train", "--resume", "moved"]) == 0, capsys.readouterr().err
     words = "--samples 1 --max-new-tokens 4 --trust-remote-code --out evaluated"
     assert main([*COMMANDS["eval"], *words.split()]) == 0
+
+
+@pytest.mark.parametrize(
+    "command", [["eval", "their_model", "--problems", "lab"], ["train", "--model", "their_model", "--problems", "lab"]]
+)
+def test_a_model_that_asks_for_a_kernel_of_the_hub_is_refused(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    save_tiny_model(tmp_path / "their_model")
+    config = tmp_path / "their_model/config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "attn_implementation": "nobody/kernel"}))
+    assert main(command) == 2
+    assert "asks for the attention 'nobody/kernel', code that" in capsys.readouterr().err
+
+
+def test_control_characters_in_log_messages_are_not_printed():
+    record = logging.makeLogRecord({"msg": "Skipped %s", "args": ("\x1b[2Jgone\nsecond line",)})
+    text = PrintableFormatter().format(record)
+    assert "\x1b" not in text
+    assert text.endswith("gone\nsecond line")

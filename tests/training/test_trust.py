@@ -56,6 +56,30 @@ def test_an_option_that_runs_code_or_sends_data_needs_trust(name, value, text, t
     assert text in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["log_completions_hub_repo", "deepspeed", "report_to"])
+@pytest.mark.parametrize("value", ["n", "f", "no", "0", "false"])
+def test_a_name_that_looks_like_false_needs_trust_too(name, value, tmp_path):
+    with pytest.raises(ConfigError, match=f"{name}='{value}'"):
+        check(make_run(tmp_path / "run", is_started_here=False, **{name: value}))
+
+
+def test_an_attention_that_transformers_may_replace_with_a_kernel_needs_trust(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", is_started_here=False, attn_implementation="flash_attention_2")
+    with pytest.raises(ConfigError, match="downloads a kernel"):
+        check(run)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # flash_attn is installed
+    check(run)
+
+
+def test_the_config_of_a_run_cannot_extend_another_file(tmp_path):
+    run = make_run(tmp_path / "run", is_started_here=True, seed=1)
+    (run / "other.yaml").write_text("rewards: os:system")
+    with (run / "config.yaml").open("a") as file:
+        file.write("base: other.yaml\n")
+    with pytest.raises(ConfigError, match="has an option base"):
+        check(run)
+
+
 def test_a_vllm_server_needs_trust(tmp_path):
     for name in ("vllm_server_base_url", "vllm_server_host"):
         run = make_run(tmp_path / name, is_started_here=False, use_vllm=True, **{name: "there"})
@@ -65,7 +89,7 @@ def test_a_vllm_server_needs_trust(tmp_path):
 
 HARMLESS = {
     "trust_remote_code": "false",
-    "attn_implementation": "flash_attention_2",
+    "attn_implementation": "sdpa",
     "report_to": "none",
     "push_to_hub": False,
     "rewards": "paper,format",

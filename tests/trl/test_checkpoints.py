@@ -139,8 +139,8 @@ def test_a_marker_with_sizes_only_still_works(run):
     assert resume_newest(run, 1, or_start=False) == run / "checkpoint-2"
 
 
-def test_only_a_checkpoint_whose_writing_was_interrupted_is_deleted(run, caplog):
-    write_checkpoint(run, 12, is_complete=False)
+def test_only_a_fragment_whose_writing_was_interrupted_is_deleted(run, caplog):
+    (write_checkpoint(run, 12, is_complete=False) / "trainer_state.json").unlink()
     for name in ("checkpoint-keep", "checkpoint-4-backup"):
         (run / name).mkdir()
     (run / "checkpoint-99").write_text("a file")
@@ -148,6 +148,24 @@ def test_only_a_checkpoint_whose_writing_was_interrupted_is_deleted(run, caplog)
     assert resume_newest(run, 1, or_start=False) == run / "checkpoint-10"
     assert "Skipped checkpoint-12 (its writing was interrupted; deleted)" in caplog.text
     assert names(run) == [name for name in others if name != "checkpoint-12"]
+
+
+def test_a_checkpoint_that_another_trainer_completed_after_a_kill_is_kept(run, caplog):
+    write_checkpoint(run, 12, is_complete=False)
+    assert resume_newest(run, 1, or_start=False) == run / "checkpoint-10"
+    assert "Skipped checkpoint-12 (its writing was interrupted; renamed to damaged-1-checkpoint-12)" in caplog.text
+
+
+def test_files_that_exist_only_while_a_checkpoint_is_written_are_not_listed(run):
+    checkpoint = run / "checkpoint-10"
+    begin_checkpoint(checkpoint)
+    temporary = [checkpoint / "checkpoint-is-incomplete.txt", checkpoint / "complete.partial"]
+    for path in temporary:
+        path.touch()
+    complete_checkpoint(checkpoint, 1)
+    for path in temporary:
+        path.unlink(missing_ok=True)
+    assert damage_of(checkpoint) is None
 
 
 def test_without_an_intact_checkpoint_a_run_starts_or_is_refused(run, caplog):

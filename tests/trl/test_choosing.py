@@ -49,3 +49,8 @@ def test_padding_and_position_matter_for_equality():
     assert digests[0] == digests[3]
     assert len(set(digests)) == 5
     assert [row.truncated for row in summaries] == [True, True, True, True, False, True]
+
+
+def test_completions_with_equal_sums_are_not_identical():
+    palindromes = [([5, 7, 5], 0.0), ([6, 5, 6], 0.0), ([7, 3, 7], 0.0), ([4, 9, 4], 0.0)]
+    assert len({row.digest for row in rows(palindromes)}) == 4

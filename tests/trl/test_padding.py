@@ -201,11 +201,13 @@ def test_widths_are_multiples_that_fit_the_longest_row(multiple, prompt, complet
     assert padding.widths(prompt_mask, torch.zeros(2, 4))[1] == (multiple or 1)
 
 
-@pytest.mark.parametrize(("cuts_completions", "columns"), [(True, [5, 3]), (False, [6, 6])])
-def test_the_columns_of_a_row_depend_on_whether_its_padding_goes(cuts_completions, columns):
+@pytest.mark.parametrize(
+    ("cuts_completions", "multiple", "columns"), [(True, 1, [5, 3]), (True, 2, [6, 4]), (False, 1, [6, 6])]
+)
+def test_the_columns_of_a_row_depend_on_whether_its_padding_goes(cuts_completions, multiple, columns):
     prompt_mask = torch.tensor([[0, 0, 0, 1], [0, 0, 1, 1]])
     completion_mask = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]])
-    padding = Padding(completions=cuts_completions, prompts=True)
+    padding = Padding(completions=cuts_completions, prompts=True, multiple=multiple)
     assert padding.columns(prompt_mask, completion_mask).tolist() == columns
 
 

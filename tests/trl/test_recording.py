@@ -53,8 +53,8 @@ def test_steps_after_the_last_log_are_not_lost(tiny_model, tmp_path):
     ids=["a generation for three steps", "two generations per step"],
 )
 def test_a_due_step_is_recorded_once_however_many_steps_a_generation_covers(options, steps, tiny_model, tmp_path):
-    options = {"max_steps": 12, "record_every": 4, "num_generations": 4, **options, "trainer": GTPOTrainer}
-    train(tiny_model, **settings(tmp_path, **options))
+    base = {"max_steps": 12, "record_every": 4, "record_groups": 1, "num_generations": 4, "trainer": GTPOTrainer}
+    train(tiny_model, **settings(tmp_path, **{**base, **options}))
     assert [group.step for group in read_groups(tmp_path)] == steps
 
 
@@ -84,7 +84,9 @@ def test_recording_can_be_turned_off(tiny_model, tmp_path):
 
 
 def test_a_resumed_run_truncates_its_records_to_the_checkpoint(tiny_model, tmp_path):
-    options = settings(tmp_path, save_strategy="steps", save_steps=2, record_every=1, trainer=GTPOTrainer)
+    options = settings(
+        tmp_path, save_strategy="steps", save_steps=2, record_every=1, record_groups=1, trainer=GTPOTrainer
+    )
     train(tiny_model, **{**options, "max_steps": 3})
     (tmp_path / "metrics.jsonl").open("a").write('{"step": 4, "lo')  # killed while writing
     train(tiny_model, **options, resume_from_checkpoint=str(tmp_path / "checkpoint-2"))

@@ -77,7 +77,7 @@ def test_every_row_keeps_its_factors_and_processes_agree_on_sizes(block, loss_ty
     assert sum(sizes) == max(len(before), elsewhere, len(block))
     assert min(sizes) >= 1
     widths = [batch["completion_mask"].shape[1] for batch in after]
-    assert widths == sorted(widths, reverse=True)
+    assert widths == sorted(widths, reverse=True) or not (before or elsewhere)
     assert widths == [max(1, int(batch["completion_mask"].sum(1).max())) for batch in after]
 
 

@@ -13,9 +13,10 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig
 from safetensors.torch import load_file
+from transformers import TrainerCallback
 
-from gtpo import ConfigError, DataError, FastGRPOTrainer, GTPOTrainer
-from gtpo.trl.checkpoints import newest_intact
+from gtpo import ConfigError, DataError, FastGRPOTrainer, GTPOConfig, GTPOTrainer
+from gtpo.trl.checkpoints import newest_intact, read_state
 from gtpo.trl.resume import CompleteCheckpoints
 from tests.trl.checked import parity_reward, prompts, settings, train
 from trl import GRPOConfig
@@ -116,6 +117,45 @@ def test_a_finished_run_trains_no_further_step(run_folder, tiny_model):
     stored = load_file(run_folder / "checkpoint-4/model.safetensors")
     for name, weights in again.model.state_dict().items():
         assert weights.equal(stored[name])
+
+
+def test_a_complete_checkpoint_is_not_written_again(tiny_model, tmp_path, monkeypatch):
+    class SavesTwice(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            control.should_save = state.global_step == 2
+
+        def on_epoch_end(self, args, state, control, **kwargs):
+            control.should_save = True
+
+    begun = []
+    monkeypatch.setattr("gtpo.trl.resume.begin_checkpoint", lambda folder: begun.append(folder.name) or folder.mkdir())
+    options = settings(tmp_path, max_steps=2, save_strategy="no", trainer=GTPOTrainer)
+    train(tiny_model, dataset=prompts(2), callbacks=[SavesTwice()], **options)
+    assert begun == ["checkpoint-1", "checkpoint-2"]
+
+
+def test_a_finished_run_ends_with_its_best_weights_if_asked_to(run_folder, tiny_model, monkeypatch, caplog):
+    best = run_folder / "checkpoint-2"
+    state = read_state(run_folder / "checkpoint-4")
+    state.best_model_checkpoint = str(best)
+    monkeypatch.setattr("gtpo.trl.resume.read_state", lambda checkpoint: state)
+    options = settings(run_folder, save_strategy="steps", save_steps=2)
+
+    def resumed_weights():
+        trainer = GTPOTrainer(tiny_model, parity_reward, GTPOConfig(**options), prompts())
+        trainer.args.load_best_model_at_end = True
+        trainer.train(resume_from_checkpoint=True)
+        return trainer.model.state_dict()
+
+    stored = {step: load_file(run_folder / f"checkpoint-{step}/model.safetensors") for step in (2, 4)}
+    weights = resumed_weights()
+    assert all(weights[name].equal(stored[2][name]) for name in weights)
+    content = bytearray((best / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (best / "model.safetensors").write_bytes(content)
+    weights = resumed_weights()
+    assert all(weights[name].equal(stored[4][name]) for name in weights)
+    assert f"The best checkpoint {best} is damaged: model.safetensors changed" in caplog.text
 
 
 def test_a_run_with_more_epochs_continues(tiny_model, tmp_path):

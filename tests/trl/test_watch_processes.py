@@ -53,3 +53,8 @@ def test_a_failure_in_one_process_ends_recording_in_all_and_training_in_none(cas
     assert results[case]["is_off"] == [True, True]
     if steps:
         assert [group.step for group in read_groups(out / case)] == steps
+
+
+def test_watching_one_of_two_processes_records_no_groups_and_does_not_wait_for_the_other(results):
+    assert results["watched on one"]["is_off"] == [True, None]
+    assert results["watched on one"]["weights"] == results["unwatched"]["weights"]

@@ -1,6 +1,8 @@
 """A watched run trains exactly as an unwatched one, and an instrument that fails does not stop it."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 import torch
@@ -133,6 +135,55 @@ def test_an_error_of_an_instrument_does_not_stop_the_run(place, message, tiny_mo
     assert [message in record.message for record in caplog.records if "Training continues" in record.message] == [True]
     if "entropies" in message:
         assert read_groups(tmp_path)[0].completions[0].token_entropy is None
+
+
+def test_a_failed_instrument_keeps_no_tensors_alive(tiny_model, tmp_path, monkeypatch):
+    alive = []
+
+    def fails(trainer, batch, *args):
+        scratch = torch.zeros(3)
+        alive.extend([weakref.ref(scratch), weakref.ref(batch["completion_ids"])])
+        raise torch.OutOfMemoryError("made to fail")
+
+    monkeypatch.setattr("gtpo.trl.recording.token_scores", fails)
+    trainer = grpo_trainer(tiny_model, tmp_path)
+    gtpo.watch(trainer, record_every=1)
+    trainer.train()
+    gc.collect()
+    assert [reference() for reference in alive] == [None, None]
+
+
+def test_a_second_training_records_again_after_a_failure(tiny_model, tmp_path, monkeypatch):
+    trainer = grpo_trainer(tiny_model, tmp_path, max_steps=2)
+    gtpo.watch(trainer, record_every=1)
+    with monkeypatch.context() as broken:
+        broken.setattr("gtpo.trl.recording.choose_groups", None)
+        trainer.train()
+    assert not (tmp_path / "groups.jsonl").exists()
+    trainer.train()
+    assert {group.step for group in read_groups(tmp_path)} == {1, 2}
+
+
+def test_a_trainer_that_reorders_scored_completions_is_not_recorded(tiny_model, tmp_path, caplog):
+    class Reordering(GRPOTrainer):
+        def _generate_and_score_completions(self, inputs):
+            batch = super()._generate_and_score_completions(inputs)
+            batch["completion_ids"] = batch["completion_ids"].flip(0)
+            return batch
+
+    trainer = grpo_trainer(tiny_model, tmp_path, Reordering)
+    gtpo.watch(trainer)
+    trainer.train()
+    assert "changes or reorders completions after it has scored them. Training continues" in caplog.text
+    assert not (tmp_path / "groups.jsonl").exists()
+
+
+def test_a_copy_of_a_watched_trainer_samples_with_its_own_model(tiny_model, tmp_path):
+    trainer = grpo_trainer(tiny_model, tmp_path)
+    gtpo.watch(trainer)
+    duplicate = copy.deepcopy(trainer)
+    assert duplicate._generate_and_score_completions.__self__ is duplicate
+    assert duplicate.gtpo_recorder is not trainer.gtpo_recorder
 
 
 def test_the_size_of_the_records_is_bounded_and_they_span_the_run(tiny_model, tmp_path, monkeypatch):

@@ -52,6 +52,7 @@ CASES = {
     "split, gtpo": (8, True, None, True),
     "failing": (4, True, fail_in_the_second_process),
     "full disk": (4, True, fill_the_disk),
+    "watched on one": (4, RANK == 0, None),
 }
 
 
@@ -67,7 +68,8 @@ def run_case(model, out, group_size, is_watched, sabotage, is_gtpo=False):
     restore = sabotage(trainer) if sabotage else lambda: None
     trainer.train()
     restore()
-    agreed = gather_object([trainer.gtpo_recorder.is_agreed_off]) if is_watched else []
+    recorder = getattr(trainer, "gtpo_recorder", None)
+    agreed = gather_object([None if recorder is None else recorder.is_agreed_off])
     weights = [parameter.flatten().tolist() for parameter in trainer.model.parameters()]
     return {"steps": trainer.state.global_step, "weights": weights, "is_off": agreed}
 

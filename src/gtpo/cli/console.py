@@ -1,11 +1,13 @@
 """What the commands write to the terminal: tables on stdout, notes and progress on stderr."""
 
 import contextlib
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gtpo.files import write_atomic, writing
 from gtpo.text import printable
 
 if TYPE_CHECKING:
@@ -31,6 +33,24 @@ def show(*contents: "RenderableType", width: int) -> None:
 def note(text: str) -> None:
     """Print a note on stderr."""
     sys.stderr.write(f"note: {printable(text)}\n")
+
+
+class PrintableFormatter(logging.Formatter):
+    """Formats log records without control characters: they may quote a file that somebody else made."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(printable, super().format(record).split("\n")))
+
+
+def write_page(out: Path, page: str) -> None:
+    """Write a page and print where. A link in the folder of a run is replaced, not followed."""
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if out.exists() and not out.is_file():  # a pipe, or /dev/stdout
+            out.write_text(page, encoding="utf-8")
+        else:
+            write_atomic(out, page)
+    sys.stdout.write(f"{out}\n")
 
 
 def load_noted(paths: Sequence[Path], *, skip: bool = True) -> "list[Run]":

@@ -1,13 +1,11 @@
 """`gtpo inspect`: what the update does to each token, as an HTML page or in the terminal."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import note, show
+from gtpo.cli.console import note, show, write_page
 from gtpo.errors import ConfigError
-from gtpo.files import writing
 
 if TYPE_CHECKING:
     from gtpo.token_view.groups import LoadedGroups
@@ -86,7 +84,4 @@ def _write(args: argparse.Namespace, loaded: "LoadedGroups") -> None:
     folder = sources[0] if sources[0].is_dir() else sources[0].parent
     out = args.out or folder / "inspect.html"
     page = render_page(loaded, title=title, rollouts=bool(args.completions), opened=args.group - 1)
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page, encoding="utf-8")
-    sys.stdout.write(f"{out}\n")
+    write_page(out, page)

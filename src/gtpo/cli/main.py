@@ -13,6 +13,7 @@ from gtpo.cli import compare, health, report
 from gtpo.cli import eval as eval_command
 from gtpo.cli import inspect as inspect_command
 from gtpo.cli import train as train_command
+from gtpo.cli.console import PrintableFormatter
 from gtpo.errors import GTPOError, naming_the_extra
 from gtpo.text import printable
 
@@ -82,7 +83,8 @@ def _set_up_logging() -> None:
     """Print warnings to stderr. A command may log more than that to a file of its own."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setLevel(logging.WARNING)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", handlers=[handler], force=True)
+    handler.setFormatter(PrintableFormatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
 def _error_line(error: GTPOError | OSError) -> str | None:
@@ -92,7 +94,7 @@ def _error_line(error: GTPOError | OSError) -> str | None:
         return line if len(line) <= _LONGEST_ERROR else f"{line[:_LONGEST_ERROR]}…"
     if error.filename is None or error.strerror is None:
         return None
-    return f"{error.filename}: {error.strerror} (--traceback shows where)"
+    return printable(f"{error.filename}: {error.strerror} (--traceback shows where)")
 
 
 def _unknown_arguments(rest: Sequence[str], parser: argparse.ArgumentParser) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import LEVEL_COLORS, load_noted, show, sparkline
+from gtpo.cli.console import LEVEL_COLORS, load_noted, show, sparkline, write_page
 from gtpo.files import writing
 from gtpo.text import printable
 
@@ -48,10 +48,7 @@ def run(args: argparse.Namespace) -> int:
     _print(runs)
     out = args.out or ((runs[0].path if len(runs) == 1 else Path()) / "report.html")
     page = report_page(runs)
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page, encoding="utf-8")
-    sys.stdout.write(f"{out}\n")
+    write_page(out, page)
     if args.png or args.svg:
         _draw(runs, args.png, args.svg)
     return 0

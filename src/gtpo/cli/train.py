@@ -18,6 +18,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gtpo.cli.console import PrintableFormatter
 from gtpo.errors import ConfigError, DataError, require_choice
 from gtpo.text import printable
 from gtpo.training.config.options import METHODS, NAMES, RunOptions
@@ -169,7 +170,7 @@ def _train(prepared: "Prepared", run_folder: RunFolder, is_main: bool) -> int:
 def _log_to(path: Path) -> Generator[None]:
     """Append what is logged to the file."""
     handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.setFormatter(PrintableFormatter("%(asctime)s %(message)s"))
     logging.getLogger().addHandler(handler)
     logging.getLogger("gtpo.cli").setLevel(logging.INFO)
     try:

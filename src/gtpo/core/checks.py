@@ -1,4 +1,4 @@
-"""Checks of the tensors that a host brings."""
+"""Checks of the input tensors."""
 
 from collections.abc import Mapping
 

@@ -10,6 +10,8 @@ Edges = Literal["both", "prefix", "suffix", "none"]
 Match = Literal["position", "prefix"]
 EntropyFilter = Literal["auto", "all", "negative", "off"]
 LN2 = math.log(2)
+LARGEST = 1e6
+"""Of a coefficient: advantages that are multiplied by it stay far below the largest float32."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +36,13 @@ class ShapingConfig:
         require_choice("conflict_match", self.conflict_match, get_args(Match))
         require_choice("entropy_filter", self.entropy_filter, get_args(EntropyFilter))
         positive, negative = self.conflict_positive_weight, self.conflict_negative_weight
-        require_number("conflict_positive_weight", positive, lambda x: 0 <= x < math.inf, "a finite number ≥ 0")
+        require_number(
+            "conflict_positive_weight", positive, lambda x: 0 <= x <= LARGEST, f"a number between 0 and {LARGEST:g}"
+        )
         require_number("conflict_negative_weight", negative, lambda x: 0 <= x <= 1, "a number between 0 and 1")
         threshold, penalty = self.entropy_threshold, self.entropy_penalty
         require_number("entropy_threshold", threshold, lambda x: x > 0, "a number > 0, in nats (the paper's is ln 2)")
-        rule = "a finite number ≥ 0, in units of reward"
-        require_number("entropy_penalty", penalty, lambda x: 0 <= x < math.inf, rule)
+        rule = f"a number between 0 and {LARGEST:g}, in units of reward"
+        require_number("entropy_penalty", penalty, lambda x: 0 <= x <= LARGEST, rule)
         center = self.entropy_penalty_center
         require(center in (True, False), "entropy_penalty_center", center, "True or False")

@@ -83,7 +83,7 @@ class CreditInput:
     @property
     def is_valid(self) -> RowBools:
         """The rows that count."""
-        return torch.ones_like(self.group_ids, dtype=torch.bool) if self.valid is None else self.valid
+        return torch.ones_like(self.group_ids, dtype=torch.bool) if self.valid is None else self.valid.bool()
 
     @property
     def trained(self) -> TokenBools:

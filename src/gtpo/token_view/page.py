@@ -81,7 +81,7 @@ def _group(group: GroupRecord, texts: dict[str, int]) -> dict[str, Any]:
     return {
         "step": group.step,
         "is_plain": group.method != "gtpo",
-        "reason": visible(group.reason or ""),
+        "reason": visible(group.reason) if group.reason else "",
         "prompt": "not recorded" if group.prompt is None else visible_lines(group.prompt),
         "threshold": _number(group.entropy_threshold),
         "completions": [_completion(completion, texts, group.method != "gtpo") for completion in group.completions],

@@ -14,7 +14,7 @@ from trl.import_utils import is_vllm_available
 from trl.trainer.utils import get_peft_config, get_quantization_config
 
 from gtpo.errors import ConfigError, DataError, MissingExtraError
-from gtpo.models import cannot_load, find_model
+from gtpo.models import cannot_load, find_model, require_built_in_attention
 from gtpo.problems import Problem, filter_by_length, to_messages
 from gtpo.problems.problem import COLUMNS, encode_prompt
 from gtpo.training.config.plan import Plan
@@ -67,6 +67,8 @@ def prepare(plan: Plan) -> Prepared:
         options.model, plan.model_config.model_revision, trust_remote_code=config.trust_remote_code
     )
     model_settings = _load_settings(model, trust_remote_code=config.trust_remote_code)
+    if not config.trust_remote_code and plan.model_config.attn_implementation is None:
+        require_built_in_attention(options.model, model_settings)
     problems = training_problems(options, config.seed)
     digest = _digest(problems)
     num_dropped, limit = 0, options.max_prompt_tokens

@@ -22,19 +22,30 @@ from gtpo.training.config.settings import check_settings
 logger = logging.getLogger(__name__)
 
 
+def _is_on(value: Any) -> bool:
+    """Whether an option that is true or false is on."""
+    return str(value).lower() not in ("", "none", "false", "no", "f", "n", "0")
+
+
 def _is_set(value: Any) -> bool:
-    return str(value).lower() not in ("", "none", "['none']", "false", "no", "f", "n", "0", "[]")
+    """Whether an option that takes a text, a list or a mapping has a value: 'n' and '0' are names too."""
+    return str(value).lower() not in ("", "none", "['none']", "[]")
+
+
+def _is_kernel(value: Any) -> bool:
+    """Whether transformers may load the attention from the hub: by its id, or in place of a missing package."""
+    return "/" in str(value) or (str(value).startswith("flash") and importlib.util.find_spec("flash_attn") is None)
 
 
 EFFECTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "trust_remote_code": (_is_set, "runs Python code that comes with the model {model}"),
-    "attn_implementation": (lambda value: "/" in str(value), "downloads a kernel from the hub and runs it"),
+    "trust_remote_code": (_is_on, "runs Python code that comes with the model {model}"),
+    "attn_implementation": (_is_kernel, "downloads a kernel from the hub and runs it"),
     "model_init_kwargs": (_is_set, "is passed to transformers, which can load code with it"),
     "generation_kwargs": (_is_set, "is passed to transformers, which can load code with it"),
     "deepspeed": (_is_set, "is passed to DeepSpeed, which can import modules with it"),
     "chat_template_path": (_is_set, "loads the tokenizer of another model"),
     "report_to": (lambda value: _is_set(value) and value != "tensorboard", "sends metrics to a tracker"),
-    "push_to_hub": (_is_set, "uploads the model to the hub"),
+    "push_to_hub": (_is_on, "uploads the model to the hub"),
     "log_completions_hub_repo": (_is_set, "uploads completions to the hub"),
     "vllm_server_base_url": (_is_set, "sends prompts and weights to this server"),
     "vllm_server_host": (_is_set, "sends prompts and weights to this server"),
@@ -116,6 +127,8 @@ def _source(reward: str) -> str | None:
     spec = spec or PathFinder.find_spec(package, [os.getcwd()])
     if spec is None:
         return None
+    if not spec.has_location and not spec.submodule_search_locations:
+        return "Python itself"
     return next(iter(spec.submodule_search_locations or [str(spec.origin)]))
 
 
@@ -133,7 +146,7 @@ def _loads_pickles(settings: Settings) -> bool:
     """Whether checkpoints are DeepSpeed's or FSDP's, by an option or by `accelerate launch`."""
     launched = [os.environ.get(f"ACCELERATE_USE_{engine}", "") for engine in ("DEEPSPEED", "FSDP")]
     chosen = [settings[name].value for name in ("deepspeed", "fsdp") if name in settings]
-    return any(map(_is_set, [*launched, *chosen]))
+    return any(map(_is_on, launched)) or any(map(_is_set, chosen))
 
 
 def _is_main_process() -> bool:

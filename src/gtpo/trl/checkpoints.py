@@ -1,9 +1,9 @@
-"""Checkpoint folders: how one is completed, how damage is detected, and how none is lost.
+"""Checkpoint folders: marked when they are complete, verified before use, never lost.
 
 While a checkpoint is written it contains a file `incomplete`. Once all its files are on disk, it gets the marker
 `complete`, which lists them with sizes and SHA-256 checksums. Only after that are older checkpoints deleted. A
 checkpoint is intact if the listed files are as they were written; files added later do not matter. A checkpoint that
-is in the way of a run is renamed. Only one whose writing was interrupted is deleted.
+is in the way of a run is renamed. Only a fragment, whose writing was interrupted, is deleted.
 """
 
 import hashlib
@@ -28,6 +28,9 @@ MARKER = "complete"
 UNFINISHED = "incomplete"
 """The file that a checkpoint contains until it has its marker."""
 
+UNFINISHED_JIT = "checkpoint-is-incomplete.txt"
+"""The same of transformers, with `enable_jit_checkpoint`."""
+
 logger = logging.getLogger(__name__)
 
 _CHECKPOINT = rf"{PREFIX_CHECKPOINT_DIR}-\d+"
@@ -51,7 +54,8 @@ def begin_checkpoint(folder: Path) -> None:
 def complete_checkpoint(folder: Path, num_processes: int) -> None:
     """Wait until the files of a checkpoint, and the records of its run, are on disk; then write the marker."""
     files = _files(folder)
-    for path in {*(path.parent for path in files.values()), *folder.parent.glob("*.jsonl")}:
+    folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+    for path in [*folders, *folder.parent.glob("*.jsonl")]:
         sync(path)
     sizes = {name: path.stat().st_size for name, path in files.items()}
     _write_marker(folder, Marker(num_processes, sizes, _checksums(files, is_new=True)))
@@ -181,11 +185,14 @@ def rotate_checkpoints(newest: Path, limit: int | None, best: str | None) -> Non
 
 
 def _move_aside(run: Path, checkpoints: Iterable[Path], label: str) -> dict[Path, str]:
-    """Rename checkpoints to LABEL-N-checkpoint-…, or delete unfinished ones. Returns what was done to each."""
+    """Rename checkpoints to LABEL-N-checkpoint-…, or delete fragments. Returns what was done to each.
+
+    transformers writes trainer_state.json after the other files: a folder without it never was a checkpoint.
+    """
     number = 1 + max((_numbers(folder)[0] for folder in _aside(run, label)), default=0)
     done: dict[Path, str] = {}
     for checkpoint in checkpoints:
-        if _is_unfinished(checkpoint):
+        if _is_unfinished(checkpoint) and not (checkpoint / "trainer_state.json").exists():
             shutil.rmtree(checkpoint)
             done[checkpoint] = "deleted"
         else:
@@ -248,8 +255,9 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """The files of a checkpoint by their relative names."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in (MARKER, UNFINISHED))
+    """The files of a checkpoint by their relative names, without those that exist only while it is written."""
+    temporary = (MARKER, f"{MARKER}.partial", UNFINISHED, UNFINISHED_JIT)
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in temporary)
     return {str(path.relative_to(folder)): path for path in paths}
 
 

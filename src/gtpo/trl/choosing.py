@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtpo.core.conflicts import conflict_mask
+
 EDGE = 16
 """Tokens at each end of a completion that the search for conflicts looks at."""
 
@@ -37,7 +39,7 @@ def summarise(
     length = torch.tensor(sizes, device=completion_ids.device)
     position = torch.arange(completion_ids.shape[1], device=completion_ids.device)
     inside = position < length.unsqueeze(1)
-    factors = position * 6364136223846793005 + 1442695040888963407  # int64 wraps around: a polynomial hash
+    factors = torch.full_like(position, 6364136223846793005).cumprod(0)  # int64 wraps around: a polynomial hash
     digests: list[int] = torch.where(inside, (completion_ids.long() + 1) * factors, 0).sum(1).tolist()
     back = (length.unsqueeze(1) - 1 - position[:EDGE]).clamp(min=0)
     heads: list[list[int]] = completion_ids[:, :EDGE].tolist()
@@ -97,10 +99,6 @@ def _conflicts(rows: Sequence[RowSummary], group_size: int) -> list[float]:
     """For each group, the conflict tokens among the first and the last tokens of its completions."""
     group_ids = torch.arange(len(rows)) // group_size
     totals = torch.zeros(-(-len(rows) // group_size))
-    try:
-        from gtpo.core.conflicts import conflict_mask
-    except ModuleNotFoundError:  # jaxtyping is not installed
-        return totals.tolist()
     advantages = torch.tensor([row.advantage for row in rows])
     for edges in ([row.head for row in rows], [row.tail for row in rows]):
         ids = torch.tensor([tokens + [-1] * (EDGE - len(tokens)) for tokens in edges])

@@ -31,7 +31,8 @@ class FastGRPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
 
     def __init__(self, model: Any, reward_funcs: Any = None, args: Any = None, *rest: Any, **kwargs: Any) -> None:
         warn_if_untested(importlib.metadata.version("trl"))
-        if args is not None and args.use_vllm and args.vllm_mode == "colocate":
+        samples_itself = kwargs.get("rollout_func") is None
+        if args is not None and args.use_vllm and args.vllm_mode == "colocate" and samples_itself:
             sampling: dict[str, Any] = args.generation_kwargs or {}
             if "stop" not in sampling:  # vLLM finds stop strings in the text
                 args.generation_kwargs = {"detokenize": False, **sampling}

@@ -3,24 +3,23 @@
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from gtpo.core.config import ShapingConfig
+from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.records import CompletionRecord, completion_record
 from gtpo.trl.choosing import RowSummary, end_tokens, summarise
-
-if TYPE_CHECKING:
-    from gtpo.core.shaping import ShapedAdvantages
 
 
 @dataclasses.dataclass(frozen=True)
 class Shaping:
     """What GTPO computed for a batch. Row 0 of the batch is row `first` of all these tensors but `token_logps`."""
 
-    shaped: "ShapedAdvantages"
+    shaped: ShapedAdvantages
     advantages: Tensor  # A
     token_entropy: Tensor
     token_logps: Tensor
@@ -71,7 +70,15 @@ class Generated:
             return torch.zeros(len(self.sizes), 0)
         return self.rewards[self.first_row(trainer) :][: len(self.sizes)].float().cpu()
 
+    def require_sampled_rows(self) -> None:
+        """Raise RuntimeError if the batch has other rows than those that were scored."""
+        rows: list[list[int]] = self.batch["completion_ids"].tolist()
+        for row, sampled in zip(rows, self.completion_ids or rows, strict=True):
+            if row[: len(sampled)] != list(sampled):
+                raise RuntimeError("the trainer changes or reorders completions after it has scored them")
+
     def summaries(self, trainer: Any) -> list[RowSummary]:
+        self.require_sampled_rows()
         rewards = self.local_rewards(trainer)
         totals = self.advantages if self.rewards is None else _totals(rewards, trainer.reward_weights.float().cpu())
         completion_ids: Tensor = self.batch["completion_ids"]
@@ -117,11 +124,6 @@ class Generated:
 
 def with_conflicts(completions: list[CompletionRecord]) -> list[CompletionRecord]:
     """Add to the completions of one group what GTPO's conflict weights would have changed."""
-    try:
-        from gtpo.core.config import ShapingConfig
-        from gtpo.core.shaping import shape_advantages
-    except ModuleNotFoundError:  # jaxtyping is not installed
-        return completions
     ids = _padded([completion.token_ids or [] for completion in completions])
     shaped = shape_advantages(
         ids,

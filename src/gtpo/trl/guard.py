@@ -32,7 +32,8 @@ class Guard:
             return None
 
     def fail(self, error: Exception) -> None:
-        """Turn the instrument off and log why."""
-        self.error = error
+        """Turn the instrument off and log why. The traceback is dropped: it would keep tensors alive."""
+        self.error = error.with_traceback(None)
+        self.error.__cause__ = self.error.__context__ = None
         reason = f"{type(error).__name__}: {error}"
         logger.warning("%s is off for the rest of this run: %s. Training continues.", self.instrument, reason)

@@ -67,7 +67,8 @@ class Padding:
         """(B,): how many columns each row needs, if prompts are as wide as the longest."""
         prompt, completion = self.widths(prompt_mask, completion_mask)
         used = lengths(completion_mask).clamp(min=1)
-        return prompt + (used if self.completions else torch.full_like(used, completion))
+        rounded = (-(-used // self.multiple) * self.multiple).clamp(max=completion)
+        return prompt + (rounded if self.completions else torch.full_like(used, completion))
 
     def _used(self, mask: Tensor) -> int:
         used = max(1, int(lengths(mask).max()))

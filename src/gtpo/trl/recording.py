@@ -6,12 +6,16 @@ every exchange of a recorded step even if its own part has failed, so none of th
 
 import dataclasses
 import functools
+import itertools
+import pickle
 import time
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
+import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState
@@ -32,6 +36,8 @@ _Chosen = list[tuple[int, str]]
 
 ATTRIBUTE = "gtpo_recorder"
 """The attribute of a trainer that holds its Recorder."""
+
+_numbers = itertools.count()
 
 MAX_BYTES = 64 * 2**20
 """When groups.jsonl grows beyond this, every second recorded step is dropped, and half as many are recorded."""
@@ -54,6 +60,11 @@ class Recorder(TrainerCallback):
 
     def __init__(self, record_groups: int = 2, record_every: int = 10, texts: bool = True) -> None:
         self.record_groups, self.record_every, self.texts = record_groups, record_every, texts
+        self.scored: tuple[Tensor | None, Any] = None, None  # rewards and token ids of the batch in the making
+        self.key: str | None = None  # counts the processes that have this recorder, if only some may have it
+        self._start()
+
+    def _start(self) -> None:
         self.metrics = Guard("Recording of metrics")
         self.groups = Guard("Recording of groups")
         self.scoring = Guard("Recording of entropies and log-probabilities")
@@ -63,6 +74,7 @@ class Recorder(TrainerCallback):
         self.is_agreed_off = False  # all processes know that recording has failed on one of them
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._start()
         self.metrics.run(self._begin, args, state)
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -105,6 +117,8 @@ class Recorder(TrainerCallback):
     def _record(self, trainer: Any, generated: Generated) -> bool:
         """Record groups of this batch. False on all processes if one of them has failed, now or in an earlier step."""
         self.num_due += 1
+        if not _is_on_all_processes(self.key):
+            raise RuntimeError("gtpo.watch was not called on every process")
         summaries = _exchange(self.groups, self._summarise, trainer, generated)
         if summaries is None:
             return False
@@ -193,28 +207,54 @@ class Recorder(TrainerCallback):
 def attach_recorder(trainer: Any) -> Recorder:
     """Add a Recorder to a GRPO trainer that has none: it sees every batch that this trainer generates and scores."""
     recorder = Recorder()
-    scored: list[Any] = [None, None]  # rewards and token ids of the last batch
-    calculate, generate = trainer._calculate_rewards, trainer._generate_and_score_completions
+    recorder.key = f"gtpo/recorder/{next(_numbers)}"
+    if torch.distributed.is_initialized():
+        _store().add(recorder.key, 1)
+    calculate = _function(trainer._calculate_rewards)
+    generate = _function(trainer._generate_and_score_completions)
 
+    # As methods, so that a deep copy of the trainer has its own.
     @functools.wraps(calculate)
-    def calculate_rewards(*args: Any, **kwargs: Any) -> Tensor:
-        rewards: Tensor = calculate(*args, **kwargs)
-        scored[:] = rewards, kwargs.get("completion_ids_list", args[3] if len(args) > 3 else None)
+    def calculate_rewards(self: Any, *args: Any, **kwargs: Any) -> Tensor:
+        rewards: Tensor = calculate(self, *args, **kwargs)
+        completion_ids = kwargs.get("completion_ids_list", args[3] if len(args) > 3 else None)
+        getattr(self, ATTRIBUTE).scored = rewards, completion_ids
         return rewards
 
     @functools.wraps(generate)
-    def generate_and_score(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        batch: dict[str, Any] = generate(*args, **kwargs)
-        rewards, completion_ids = scored
-        recorder.record(trainer, Generated(batch, rewards, completion_ids))
-        scored[:] = None, None
+    def generate_and_score(self: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        batch: dict[str, Any] = generate(self, *args, **kwargs)
+        recorder: Recorder = getattr(self, ATTRIBUTE)
+        recorder.record(self, Generated(batch, *recorder.scored))
+        recorder.scored = None, None
         return batch
 
-    trainer._calculate_rewards = calculate_rewards
-    trainer._generate_and_score_completions = generate_and_score
+    trainer._calculate_rewards = types.MethodType(calculate_rewards, trainer)
+    trainer._generate_and_score_completions = types.MethodType(generate_and_score, trainer)
     trainer.add_callback(recorder)
     setattr(trainer, ATTRIBUTE, recorder)
     return recorder
+
+
+def _function(method: Any) -> Callable[..., Any]:
+    """The function behind a method, which takes the object first."""
+
+    def without_object(_: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    return getattr(method, "__func__", without_object)
+
+
+def _store() -> Any:
+    """The key-value store of the processes. Unlike a collective, it does not wait for the others."""
+    return torch.distributed.distributed_c10d._get_default_store()
+
+
+def _is_on_all_processes(key: str | None) -> bool:
+    """Whether every process attached the recorder that is counted under this key."""
+    if key is None or not torch.distributed.is_initialized():
+        return True
+    return _store().add(key, 0) == torch.distributed.get_world_size()
 
 
 def drop_every_second_step(path: Path) -> None:
@@ -237,9 +277,10 @@ def _step(line: bytes) -> int | None:
 
 def _exchange(guard: Guard, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> list[T] | None:
     """What `action` returns on each process; None on all of them if it failed on one, now or before."""
-    parts: list[T | None] = gather_object([guard.run(action, *args, **kwargs)])
+    pickled = guard.run(lambda: pickle.dumps(action(*args, **kwargs)))  # what cannot be pickled fails here
+    parts: list[bytes | None] = gather_object([pickled])
     complete = [part for part in parts if part is not None]
-    return complete if len(complete) == len(parts) else None
+    return [pickle.loads(part) for part in complete] if len(complete) == len(parts) else None
 
 
 def _with_texts(completions: list[CompletionRecord], decode: Callable[[list[int]], str]) -> list[CompletionRecord]:

@@ -7,10 +7,11 @@ uninterrupted one bit for bit. vLLM's sampler and nondeterministic GPU kernels d
 """
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from accelerate.utils import broadcast_object_list
@@ -24,6 +25,7 @@ from gtpo.trl.checkpoints import (
     back_up_checkpoints,
     begin_checkpoint,
     complete_checkpoint,
+    damage_of,
     read_state,
     resume_given,
     resume_newest,
@@ -32,6 +34,8 @@ from gtpo.trl.checkpoints import (
 
 ROLLOUTS_FILE = "rollouts_{rank}.pt"
 
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 
 
@@ -40,13 +44,14 @@ class CompleteCheckpoints(_Parent):
 
     accelerator: Any
     _finished_epochs = 0
+    _newest: Path | None = None  # the last checkpoint that this process completed
 
     def train(
         self, resume_from_checkpoint: str | bool | None = None, *args: Any, or_start: bool = False, **kwargs: Any
     ) -> Any:
         """Train as the parent does. True means the newest intact checkpoint; `or_start` allows a start without one."""
         checkpoint = self._on_main_process(lambda: self._choose(resume_from_checkpoint, or_start))
-        self._finished_epochs = 0
+        self._finished_epochs, self._newest = 0, None
         if checkpoint is None:
             return super().train(None, *args, **kwargs)
         state = read_state(checkpoint)
@@ -64,13 +69,13 @@ class CompleteCheckpoints(_Parent):
         back_up_checkpoints(run)
         return None
 
-    def _on_main_process(self, choose: Callable[[], Path | None]) -> Path | None:
+    def _on_main_process(self, choose: Callable[[], T]) -> T:
         """What `choose` returns or raises in the main process, in every process."""
         outcome: list[Any] = [None]
         if self.args.process_index == 0:
             try:
                 outcome = [choose()]
-            except (GTPOError, OSError) as error:
+            except Exception as error:
                 outcome = [error]
         broadcast_object_list(outcome)
         if isinstance(outcome[0], Exception):
@@ -88,7 +93,19 @@ class CompleteCheckpoints(_Parent):
         self._load_from_checkpoint(checkpoint)
         self.state = state
         self.state.is_world_process_zero = self.is_world_process_zero()
+        if self.args.load_best_model_at_end and state.best_model_checkpoint is not None:
+            self._load_best_model()
         return TrainOutput(self.state.global_step, 0.0, {})
+
+    def _load_best_model(self) -> None:
+        best = Path(str(self.state.best_model_checkpoint))
+        damage = self._on_main_process(lambda: damage_of(best))
+        if damage is None:
+            super()._load_best_model()
+        else:
+            logger.warning(
+                "The best checkpoint %s is damaged: %s. The weights of the last step are kept.", best, damage
+            )
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, *args: Any, **kwargs: Any) -> None:
         with _loading(resume_from_checkpoint):
@@ -106,6 +123,8 @@ class CompleteCheckpoints(_Parent):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        if folder == self._newest:
+            return  # to write a complete checkpoint again would make it incomplete for a while
         if self.args.should_save:
             begin_checkpoint(folder)
         limit, self.args.save_total_limit = self.args.save_total_limit, None  # rotate after the marker is written
@@ -118,6 +137,7 @@ class CompleteCheckpoints(_Parent):
         if self.args.should_save:
             complete_checkpoint(folder, self.args.world_size)
             rotate_checkpoints(folder, limit, self.state.best_model_checkpoint)
+        self._newest = folder
 
     def _save_progress(self, folder: Path) -> None:
         """Hook: write what else the checkpoint needs, before its marker."""

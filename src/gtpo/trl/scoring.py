@@ -19,7 +19,8 @@ def can_score(trainer: Any, batch: dict[str, Any]) -> bool:
     plugin: Any = getattr(accelerator.state, "deepspeed_plugin", None)
     is_complete = kind == "NO" or kind.startswith("MULTI_") or (kind == "DEEPSPEED" and plugin.zero_stage < 3)
     mesh = getattr(accelerator, "parallelism_config", None)
-    return is_complete and not getattr(mesh, "tp_enabled", False) and not any(map(_OTHER_INPUTS.search, batch))
+    is_split = any(getattr(mesh, f"{kind}_enabled", False) for kind in ("tp", "cp", "sp"))
+    return is_complete and not is_split and not any(map(_OTHER_INPUTS.search, batch))
 
 
 def token_scores(
@@ -36,7 +37,7 @@ def token_scores(
     with (
         torch.no_grad(),
         _no_gradient_checkpointing(trainer),
-        torch.random.fork_rng([] if device.type in ("cpu", "mps") else [device], device_type=device.type),
+        torch.random.fork_rng(_devices(trainer), device_type=device.type),
     ):
         logps, entropy, *_ = trainer._get_per_token_logps_and_entropies(
             trainer.model,
@@ -49,6 +50,13 @@ def token_scores(
     if logps.shape != inside.shape or entropy.shape != inside.shape:
         raise ValueError(f"the trainer returned shapes {tuple(logps.shape)} and {tuple(entropy.shape)}")
     return logps.float().cpu(), entropy.float().cpu()
+
+
+def _devices(trainer: Any) -> list[torch.device]:
+    """The devices of the model that have a random state of their own."""
+    if trainer.accelerator.device.type in ("cpu", "mps"):
+        return []
+    return sorted({parameter.device for parameter in trainer.model.parameters()}, key=str)
 
 
 def _no_gradient_checkpointing(trainer: Any) -> contextlib.AbstractContextManager[None]:

@@ -110,8 +110,8 @@ class TrimmedBatches(_Parent):
         columns, order = columns.sort(descending=True, stable=True)
         columns = self.accelerator.gather(columns.unsqueeze(0)).amax(dim=0)  # the largest of all processes
         num_rows = max(len(block), int(columns.ne(0).sum()))
-        # Rows that stay only to reach this number need a single token.
-        rows["completion_mask"][:, 1:] *= has_weight.unsqueeze(1)
+        if columns.any():  # rows that stay only to reach this number need a single token
+            rows["completion_mask"][:, 1:] *= has_weight.unsqueeze(1)
         if self.beta != 0.0 and LOSS_DIVISORS[self.loss_type] == "rows":
             sizes = [len(batch["advantages"]) for batch in block]  # advantages do not rescale the KL term
         else:

@@ -71,6 +71,8 @@ def nested_aliases(levels):
 
 
 UNBOUNDED = {
+    "a value that contains itself": ("model_init_kwargs: &a {x: *a}", "Circular reference detected"),
+    "an endless number": ("seed: 0x" + "f" * 20_000, "Exceeds the limit"),
     "nested brackets": ("seed: " + "[" * 100_000, "more than 20 nested levels or 8 aliases"),
     "aliases of aliases": (nested_aliases(9), "more than 20 nested levels or 8 aliases"),
     "a device as its base": ("base: /dev/zero", "/dev/zero cannot be read: it is not a regular file"),
@@ -95,6 +97,13 @@ def test_a_recipe_without_bounds_is_refused_in_a_short_sentence(text, message, t
         read_settings(write_recipe(tmp_path, text), {})
     assert len(str(error.value)) < 2_000
     assert time.monotonic() - start < 5
+
+
+def test_a_long_chain_of_bases_is_refused(tmp_path):
+    for number in range(12):
+        (tmp_path / f"{number}.yaml").write_text(f"base: {number + 1}.yaml")
+    with pytest.raises(ConfigError, match=r"0\.yaml extends more than 10 recipes"):
+        read_settings(tmp_path / "0.yaml", {})
 
 
 HUB_CODE = {"trust_remote_code": "true", "attn_implementation": "nobody/kernel"}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     GenerationConfig,
@@ -23,7 +24,7 @@ from transformers import (
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.sampling import SampledText, SamplingSettings, weights_digest
-from gtpo.models import cannot_load
+from gtpo.models import cannot_load, require_built_in_attention
 
 
 class TransformersEngine:
@@ -34,9 +35,12 @@ class TransformersEngine:
         on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
         dtype = torch.bfloat16 if on_gpu else torch.float32
         try:
+            config: Any = AutoConfig.from_pretrained(model, trust_remote_code=trust_remote_code)
+            if not trust_remote_code:
+                require_built_in_attention(model, config)
             self.tokenizer: Any = AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype, trust_remote_code=trust_remote_code)
-        except (OSError, ValueError, KeyError) as error:
+        except (ImportError, OSError, ValueError, KeyError) as error:
             raise cannot_load(model, error) from error
         self.model = loaded.to(self.device).eval()
         self.stop_ids = _stop_ids(self.model, self.tokenizer)

@@ -10,6 +10,7 @@
 Every setting remembers where it came from, for error messages.
 """
 
+import json
 import re
 import stat
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from gtpo.errors import ConfigError, shortened
 from gtpo.training.config.options import METHODS
 
 COMMAND_LINE = "command line"
-MAX_BYTES, MAX_DEPTH, MAX_ALIASES = 2**18, 20, 8
+MAX_BYTES, MAX_DEPTH, MAX_ALIASES, MAX_BASES = 2**18, 20, 8, 10
 """Of a recipe. A larger file would take seconds to parse, and nested aliases multiply."""
 
 SECTIONS = ("rl", *METHODS)
@@ -67,9 +68,11 @@ def located(message: str, settings: Settings) -> str:
     return message
 
 
-def load_recipe(path: Path, method: str | None = None) -> Settings:
+def load_recipe(path: Path, method: str | None = None, *, may_extend: bool = True) -> Settings:
     """The settings of a recipe for `method`, by default the method that the recipe names."""
     layers = _layers(path)
+    if len(layers) > 1 and not may_extend:
+        raise ConfigError(f"{path} has an option base, which gtpo does not write. Remove it.")
     method = method or next((layer["method"] for layer, _ in layers if layer.get("method")), "gtpo")
     settings: Settings = {}
     for layer, origin in reversed(layers):
@@ -141,7 +144,9 @@ def _parse(path: Path) -> Any:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
-        return yaml.load(content.decode(), _Loader)
+        values = yaml.load(content.decode(), _Loader)
+        json.dumps(values, default=str)  # raises for a value that contains itself, and for a number of 4,300 digits
+        return values
     except Exception as error:  # PyYAML's constructors raise whatever a wrong value makes Python raise
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"Recipe {str(path)[:500]} cannot be read: {reason}.") from error
@@ -162,6 +167,8 @@ def _layers(path: Path) -> list[tuple[dict[str, Any], str]]:
         layers.append((layer, str(path)))
         if not base:
             return layers
+        if len(files) == MAX_BASES:
+            raise ConfigError(f"{files[0].name} extends more than {MAX_BASES} recipes, one on top of the other.")
         path = path.parent / str(base)
 
 

@@ -57,7 +57,10 @@ def read_settings(recipe: Path | None, overrides: Settings) -> Settings:
 
 def settings_of_run(folder: Path) -> Settings:
     """The settings that a run started with, to continue it in the same folder."""
-    settings = {**load_recipe(folder / "config.yaml"), "output_dir": Setting(str(folder), COMMAND_LINE)}
+    settings = {
+        **load_recipe(folder / "config.yaml", may_extend=False),
+        "output_dir": Setting(str(folder), COMMAND_LINE),
+    }
     check_settings(settings)
     return settings
 
