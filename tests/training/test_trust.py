@@ -114,6 +114,27 @@ def test_a_run_that_was_started_here_is_trusted_until_its_config_is_edited(tmp_p
         check(moved)
 
 
+def test_a_reward_of_the_same_name_in_another_folder_is_refused(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "their_scores.py").touch()
+    monkeypatch.chdir(tmp_path / "first")
+    run = make_run(tmp_path / "run", is_started_here=True, rewards="their_scores:f")
+    check(run)
+    monkeypatch.chdir(tmp_path / "second")
+    with pytest.raises(ConfigError, match=r"imported from .*first/their_scores\.py when .* now from .*second/"):
+        check(run)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="and now from nowhere"):
+        check(run)
+    check(run, trusts_run=True)
+
+
+def test_a_run_from_elsewhere_that_only_trains_resumes_with_a_note(tmp_path, caplog):
+    check(make_run(tmp_path / "run", is_started_here=False, seed=3))
+    assert "run was not started here, or its config.yaml was edited since" in caplog.text
+
+
 def test_a_run_of_somebody_else_with_the_same_settings_is_not_trusted(tmp_path):
     check(make_run(tmp_path / "mine", is_started_here=True, **TRUSTING))
     with pytest.raises(ConfigError, match="theirs was not started here"):
@@ -135,7 +156,7 @@ def test_a_state_folder_that_cannot_be_written_is_reported_and_the_flag_still_wo
     check(run, trusts_run=True)
     caplog.clear()
     check(make_run(tmp_path / "plain", is_started_here=True))
-    assert not caplog.records
+    assert "--trust-run" not in caplog.text
 
 
 def test_without_a_home_folder_the_flag_still_works(tmp_path, monkeypatch, caplog):
@@ -213,4 +234,4 @@ def test_effects_are_printed_unless_they_were_asked_for(tmp_path, monkeypatch):
         "r.yaml: report_to='wandb' sends metrics to a tracker.",
         f"command line: the reward unread:f is imported from {tmp_path / 'unread.py'}.",
     ]
-    assert effects({"rewards": Setting("nowhere:f", "r.yaml")}) == {}  # the import will fail
+    assert "nowhere:f is imported from nowhere" in effects({"rewards": Setting("nowhere:f", "r.yaml")})["rewards"]

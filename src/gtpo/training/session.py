@@ -15,7 +15,8 @@ from transformers import PrinterCallback, TrainerCallback
 
 from gtpo.errors import ConfigError, GTPOError
 from gtpo.evaluation.evaluate import Progress, no_progress
-from gtpo.files import is_number
+from gtpo.files import JsonLines, is_number
+from gtpo.records import METRICS_FILE
 from gtpo.training.data import free_memory, measure_held_out
 from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
@@ -130,8 +131,7 @@ def train(
                         options, prepared.model, run.held_out / "before", progress, trust_remote_code=trusts
                     )
                     run.write_summary(before=before)
-        earlier: Any = run.summary().get("seconds")
-        earlier_seconds = earlier if is_number(earlier) else 0.0
+        earlier_seconds = _seconds_so_far(run)
         start = time.monotonic()
         trainer = make_trainer(prepared, [*callbacks, stop])
         trainer.train(resume_from_checkpoint=True, or_start=True)
@@ -151,6 +151,14 @@ def train(
             run.write_summary(after=after)
         processes.wait_for_everyone()
     return True
+
+
+def _seconds_so_far(run: RunFolder) -> float:
+    """The seconds of training that the summary or, after a kill, the metrics of an earlier start know of."""
+    metrics = JsonLines(run.path / METRICS_FILE)
+    rows = metrics.rows() if metrics.path.exists() else ()
+    known: list[Any] = [run.summary().get("seconds"), *(row.get("seconds") for row in rows)]
+    return max(filter(is_number, known), default=0.0)
 
 
 def _require_same_problems(prepared: Prepared, run: RunFolder) -> None:

@@ -8,6 +8,7 @@ cannot change.
 
 import hashlib
 import importlib.util
+import json
 import logging
 import os
 from collections.abc import Callable
@@ -60,9 +61,7 @@ def effects(settings: Settings) -> dict[str, str]:
     for name, (has_effect, text) in EFFECTS.items():
         if name in settings and has_effect(settings[name].value):
             texts[name] = f"{name}={shortened(settings[name].value)} {text.format(model=options.model)}"
-    rewards = [name for name in options.rewards if ":" in name and options.method != "sft"]
-    sources = {name: _source(name) for name in rewards}
-    imports = [f"{name} is imported from {source}" for name, source in sources.items() if source]
+    imports = [f"{name} is imported from {source}" for name, source in _sources(settings).items()]
     return {**texts, "rewards": "the reward " + ", ".join(imports)} if imports else texts
 
 
@@ -80,13 +79,28 @@ def require_trusted(folder: Path, settings: Settings, *, trusts_run: bool) -> No
     if not _is_main_process():
         return
     texts = [*effects(settings).values(), *_effects_of_files(folder, settings)]
+    sources = _noted_sources(folder)
     if trusts_run:
         remember(folder, settings)
-    elif texts and not _started_here(folder):
+    elif sources is None and texts:
         raise ConfigError(
             f"{folder} was not started here, or its config.yaml was edited, and resuming it does more than train: "
             f"{'; '.join(texts)}. If you have read it and trust where it comes from, add --trust-run."
         )
+    elif sources is None:
+        logger.warning("%s was not started here, or its config.yaml was edited since.", folder)
+    else:
+        _require_same_sources(sources, _sources(settings))
+
+
+def _require_same_sources(before: dict[str, str], now: dict[str, str]) -> None:
+    """Refuse a reward that Python would import from another place than when the run started."""
+    for name, source in now.items():
+        if before.get(name, source) != source:
+            raise ConfigError(
+                f"The reward {name} was imported from {before[name]} when the run started, and now from {source}. "
+                "Resume in the folder where the run started, or add --trust-run."
+            )
 
 
 def remember(folder: Path, settings: Settings) -> None:
@@ -94,17 +108,18 @@ def remember(folder: Path, settings: Settings) -> None:
     try:
         note = _note(folder)
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(f"{folder.absolute()}\n")
+        note.write_text(json.dumps({"folder": str(folder.absolute()), "rewards": _sources(settings)}))
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
         if effects(settings) or _loads_pickles(settings):
             logger.warning("Cannot note that this run was started here: %s. --resume will need --trust-run.", error)
 
 
-def _started_here(folder: Path) -> bool:
+def _noted_sources(folder: Path) -> dict[str, str] | None:
+    """Where the rewards of the run were imported from when it started here; None if it did not."""
     try:
-        return _note(folder).is_file()
-    except (OSError, RuntimeError):
-        return False
+        return json.loads(_note(folder).read_text())["rewards"]
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _note(folder: Path) -> Path:
@@ -117,7 +132,13 @@ def _note(folder: Path) -> Path:
     return state / "gtpo/runs" / hashlib.sha256((folder / "config.yaml").read_bytes()).hexdigest()
 
 
-def _source(reward: str) -> str | None:
+def _sources(settings: Settings) -> dict[str, str]:
+    """The rewards that are functions of the user, and where Python imports each from."""
+    options = check_settings(settings)
+    return {name: _source(name) for name in options.rewards if ":" in name and options.method != "sft"}
+
+
+def _source(reward: str) -> str:
     """Where Python imports the top-level module of a reward from: its path, then the current folder."""
     package = reward.partition(":")[0].partition(".")[0]
     try:
@@ -126,10 +147,10 @@ def _source(reward: str) -> str | None:
         spec = None
     spec = spec or PathFinder.find_spec(package, [os.getcwd()])
     if spec is None:
-        return None
+        return "nowhere: it is not on the Python path, nor in the current folder"
     if not spec.has_location and not spec.submodule_search_locations:
         return "Python itself"
-    return next(iter(spec.submodule_search_locations or [str(spec.origin)]))
+    return os.path.abspath(next(iter(spec.submodule_search_locations or [str(spec.origin)])))
 
 
 def _effects_of_files(folder: Path, settings: Settings) -> list[str]:
