@@ -22,7 +22,7 @@ def rows(name: str, split: str) -> Iterator[dict[str, Any]]:
             "prompt": to_messages(problem),
             "ability": "math",
             "reward_model": {"style": "rule", "ground_truth": problem.answer},
-            "extra_info": {"index": index},
+            "extra_info": {"index": index, "question": problem.question},
         }
 
 

@@ -70,7 +70,7 @@ def test_the_lab_is_trained_without_a_recipe():
 
 
 def test_verl_gets_prompts_with_answers_and_rewards_right_ones(tmp_path, monkeypatch):
-    row = {"question": "How much is 2 + 3?", "answer": "2 + 3 = 5\n#### 5"}
+    row = {"question": "How many eggs are 2 + 3 eggs?", "answer": "2 + 3 = 5\n#### 5"}
     for split in ("train", "test"):
         (tmp_path / f"gsm8k_{split}.jsonl").write_text(json.dumps(row) + "\n")
     monkeypatch.setenv("GTPO_DATA", str(tmp_path))
@@ -82,4 +82,7 @@ def test_verl_gets_prompts_with_answers_and_rewards_right_ones(tmp_path, monkeyp
     answers = ["<reasoning>3 more</reasoning><answer>5</answer>", "<reasoning>.</reasoning><answer>6</answer>", "5"]
     gold = prompt["reward_model"]["ground_truth"]
     assert [compute_score(prompt["data_source"], text, gold) for text in answers] == [20.0, 10.0, 0.0]
+    eggs = "<reasoning>.</reasoning><answer>5 eggs</answer>"
+    assert compute_score(prompt["data_source"], eggs, gold) == 10.0
+    assert compute_score(prompt["data_source"], eggs, gold, extra_info=prompt["extra_info"]) == 20.0
     assert "algorithm.adv_estimator=gtpo" in (RECIPES / "verl" / "run.sh").read_text()

@@ -26,7 +26,8 @@ _TIMES = (r"\cdot", r"\times", "*")
 
 # For expressions with letters, which have no single form: operations on numbers that a final answer does not contain.
 _NUMERIC_WORK = re.compile(
-    r"!|\\(?:sum|prod|int|lim|binom|max|min|gcd|lcm|lfloor|lceil|[bp]?mod|div|det)(?![a-zA-Z])|"
+    r"(?<![a-zA-Z])\d+ *!|\([^()a-zA-Z]*\) *!|\\binom *\{[^{}a-zA-Z]*\} *\{[^{}a-zA-Z]*\}|[\d)}] *\\div *[\d({\\]|"
+    r"\\(?:sum|prod|int|lim|max|min|gcd|lcm|lfloor|lceil|[bp]?mod|det)(?![a-zA-Z])|"
     r"(?<![a-zA-Z\d})\].])(?<!\^\{)\d+ *\^ *(?:\d|\{ *\d+ *\})|\d *(?:\\times|\\cdot|\*) *\d+(?:\.\d+)?(?![\d.]| *\^)"
 )
 
@@ -66,6 +67,8 @@ def has_numeric_work(text: str) -> bool:
 
     >>> has_numeric_work("\\binom{5}{2}x"), has_numeric_work("3\\cdot 4x"), has_numeric_work("4\\cdot 2^{n-2}")
     (True, True, False)
+    >>> has_numeric_work("\\binom{n}{2}"), has_numeric_work("\\frac{n!}{(n-2)!}"), has_numeric_work("5!x")
+    (False, False, True)
     """
     return _NUMERIC_WORK.search(text) is not None
 

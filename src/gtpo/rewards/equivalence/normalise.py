@@ -29,6 +29,10 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _REWRITES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        (r"\\\\\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in)\s*\]|\\cr(?![a-zA-Z])", r"\\\\"),
+        (r"\\(?:text|textbf|mathrm)\s*\{\s*(\\?[$%])\s*\}", r"\1"),
+        (r"\\mathrm\s*\{\s*([ei])\s*\}", r"\1 "),
+        (r"\\bigcup(?![a-zA-Z])", r"\\cup "),
         (r"(?<!\\)\\(?:[!,;:> ]|(?:q?quad|displaystyle|limits)(?![a-zA-Z]))|~", " "),
         (r"\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])\s*", ""),
         (r"\\[dtc](frac|binom)(?![a-zA-Z])", r"\\\1"),
@@ -58,9 +62,10 @@ _REWRITES = [
         (r"(?<![\\a-zA-Z])(alpha|beta|theta|phi)(?![a-zA-Z])", r"\\\1 "),
         (r"\\mathbb\s*([A-Z])(?![a-zA-Z])", r"\\mathbb{\1}"),
         (
-            r"[(\[]\s*\\begin\{array\}\{[clr| ]*\}(.*?)\\end\{array\}\s*[)\]]",
+            r"[(\[]\s*\\begin\{(?:array\}\{[clr| ]*|matrix)\}(.*?)\\end\{(?:array|matrix)\}\s*[)\]]",
             r"\\begin{pmatrix}\1\\end{pmatrix}",
         ),
+        (r"([(\[][^()\[\]]*,[^()\[\]]*[)\]])\s*U\s*(?=[(\[])", r"\1\\cup "),
         (r"^(-?\w+)\s*\(?\s*(?:in\s+)?base\s+(\d+)\s*\)?$", r"\1_\2"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
@@ -77,8 +82,8 @@ _THOUSANDS = re.compile(r"(?<![\d.,}])[1-9]\d{0,2}(?:\s*(?:,\s*\\!|\{,\})\s*\d{3
 _WRAPPERS = [
     re.compile(pattern, re.DOTALL)
     for pattern in (
-        r"\$\$([^$]*)\$\$",
-        r"\$([^$]*)(?<!\\)\$",
+        r"\$\$((?:[^$\\]|\\.)*)\$\$",
+        r"\$((?:[^$\\]|\\.)*)\$",
         r"\\\((.*)\\\)",
         r"\\\[(.*)\\\]",
         r"\*\*([^*]+)\*\*",
@@ -89,6 +94,11 @@ _WRAPPERS = [
         r"(?i:(?:(?:so|thus|hence|therefore),?\s+)?(?:the\s+)?(?:final\s+)?answer\s*(?:is\s*:?|:|=))\s*(.+)",
     )
 ]
+_INNER_PAIR = re.compile(
+    r"((?:[^=*]*=\s*)?)(?:\\\(((?:(?!\\\)).)*)\\\)|\*\*([^*]+)\*\*)(?=\s*(?:[A-Za-z\\%]|[.,;]?$))((?:(?!\\\(|\*\*).)*)",
+    re.DOTALL,
+)
+_BEFORE_VALUE = re.compile(r"(?:=|\\in|\\approx)\s*\$?$")
 
 
 def normalise(text: str) -> str:
@@ -117,7 +127,7 @@ def _open_box(text: str) -> str:
     r"""Drop a box around the complete text. A box inside an expression becomes brackets: the rest still counts.
 
     >>> _open_box("\\boxed{5}"), _open_box("-\\boxed{5}"), _open_box("\\boxed{5}^2"), _open_box("x = \\boxed{a,b}")
-    ('5', '-5', '(5)^2', 'x = {a,b}')
+    ('5', '-5', '(5)^2', 'x = a,b')
     """
     boxes = list(BOX.finditer(text))
     box = box_at(text, boxes[0]) if boxes else None
@@ -130,7 +140,8 @@ def _open_box(text: str) -> str:
     if len(boxes) > 1 or not content:
         return text
     touches = re.search(r"(?:\w|[\d.,)}\]]\s*)$", before) or re.match(r"[^\s,;.$)]|[.,]\d|\s*[\d(\{]", after)
-    if not touches and re.fullmatch(r"[\d.,]*\d", content):
+    ends_equation = _BEFORE_VALUE.search(before) and re.fullmatch(r"[\s.,;$]*", after)
+    if ends_equation or (not touches and re.fullmatch(r"[\d.,]*\d", content)):
         return before + content + after
     return f"{before}{{{content}}}{after}" if "," in content else f"{before}({content}){after}"
 
@@ -159,6 +170,8 @@ def _unwrap(text: str) -> str:
                 text = match[1].strip()
         if text == before:
             text = _open_box(text)
+        if match := _INNER_PAIR.fullmatch(text):
+            text = match[1] + (match[2] or match[3] or "").strip() + match[4]
     dollars = len(re.findall(r"(?<!\\)\$", text))
     are_money = dollars > 1 and len(re.findall(r"(?<!\\)\$(?=\d)", text)) == dollars
     return re.sub(r"(?<!\\)\$", "", text) if are_money or (dollars and dollars % 2 == 0) else text

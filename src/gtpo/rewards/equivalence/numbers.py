@@ -78,10 +78,10 @@ def parse_number(text: str) -> ExactNumber | None:
     return None if value is None else ExactNumber(sign * value)
 
 
-def expand_number_words(text: str, *, k_is_letter: bool = False) -> str:
+def expand_number_words(text: str, *, k_is_letter: bool = False, counts_dozens: bool = False) -> str:
     """Multiply out a number before hundred, thousand, million, billion, trillion, dozen, or k.
 
-    With `k_is_letter`, k is a variable: the gold answer contains one.
+    With `k_is_letter`, k is a variable: the gold answer contains one. With `counts_dozens`, dozens are what is counted.
 
     >>> [expand_number_words(text) for text in ("$1.5 million", "2 dozen eggs", "70k")]
     ['$1500000', '24 eggs', '70000']
@@ -91,6 +91,8 @@ def expand_number_words(text: str, *, k_is_letter: bool = False) -> str:
     match = _MULTIPLIED.fullmatch(text)
     number = parse_number(match["number"]) if match else None
     if match is None or number is None or (k_is_letter and match["word"] in "kK"):
+        return text
+    if counts_dozens and match["word"] == "dozen":
         return text
     value = number.value * _MULTIPLIERS.get(match["word"], 1000)
     written = str(value) if value.denominator == 1 else f"{float(value):.15g}"

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gtpo.rewards.equivalence.forms import has_numeric_work, is_value
+from gtpo.rewards.equivalence.names import is_name, is_solved
 from gtpo.rewards.equivalence.normalise import compact, normalise
-from gtpo.rewards.equivalence.numbers import expand_number_words, parse_number, same_number
-from gtpo.rewards.equivalence.question import is_copied, question_nouns
+from gtpo.rewards.equivalence.numbers import ExactNumber, expand_number_words, parse_number, same_number
+from gtpo.rewards.equivalence.question import is_asked, is_copied, question_counts, question_nouns
 from gtpo.rewards.equivalence.structure import Parts, has_relation, split_top_level, take_apart, without_brackets
 from gtpo.rewards.equivalence.symbolic import is_rounding, same_expression
 from gtpo.rewards.equivalence.units import Unit, noun_stems, split_unit
@@ -22,26 +23,30 @@ _WORDS = re.compile(
     r"\\text\s*\{[^{}]*\}\.?|\([A-Z]\)|[A-Z]|(?i:yes|no|odd|red|none|all|\d+:\d+\s*(?:\\text\s*\{\s*)?[ap]\.?\s?m\.?\}?)|"
     r"[A-Za-z' .-]*[A-Za-z]{4,}[A-Za-z' .-]*"
 )
-_CHOICE = re.compile(r"\(?([A-Za-z])[).]?")
+_CHOICE = re.compile(r"(?:(?i:option|choice) )?\(?([A-Za-z])[).]?")
 _BASED = re.compile(r"(?P<digits>-?[0-9A-Za-z.]+)_(?P<base>\d+)")
 _LEADING_ZERO = re.compile(r"[-+]?0\d+")
 _GROUP_OF_THOUSANDS = re.compile(r"(?<=\d),(\d{3})(?!\d)")
+_DIVISION = re.compile(r"[-+]?(?:\\frac\{[^{}]*\}\{[^{}]*\}|[\d.,]+/[\d.,]+)")
+_SIGN_OF_UNIT = re.compile(r"\^\\circ|\\?\$")
+_OPERATION = re.compile(r"[-+*/]|\\(?:times|cdot|frac|div)")
+_TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)")
 _ASSIGNMENT = re.compile(r"[a-zA-Z]\s*=")
 _APPROXIMATELY = re.compile(r"\\approx(?![a-zA-Z])")
-_RELATION = re.compile(r"<|>|\\(?:le|ge|lt|gt|ne)(?![a-zA-Z])")
-_NAME = re.compile(
-    r"(?!\\(?:pi|infty)(?![a-zA-Z]))"
-    r"(?:\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\))"
-)
 _LETTER = re.compile(r"(?<![\\a-zA-Z])(?![ei](?![a-zA-Z]))[a-zA-Z]")
 
 
 @dataclass(frozen=True)
 class _Context:
-    """The nouns that may follow a number, and whether the answer is a step of a calculation, in any form."""
+    """The question, the nouns that may follow a number, and whether the answer is a step of a calculation."""
 
+    question: str
     nouns: frozenset[str]
+    counted: frozenset[str]
     is_step: bool = False
+
+    def split_unit(self, answer: str) -> tuple[str, Unit | None]:
+        return split_unit(answer, self.nouns, self.counted)
 
 
 def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
@@ -53,17 +58,17 @@ def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
     (True, False)
     """
     gold = _normalised_gold(gold)
-    answer = expand_number_words(normalise(answer), k_is_letter="k" in gold.lower())
+    counted = question_counts(question or "")
+    answer = expand_number_words(normalise(answer), k_is_letter="k" in gold.lower(), counts_dozens="dozen" in counted)
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
     if compact(answer) == compact(gold):
         return True
     if question and is_copied(answer, gold, question):
         return False
-    verdict = _plain_numbers_agree(answer, gold)
-    if verdict is not None:
-        return verdict
-    return _same(answer, gold, _Context(noun_stems(gold) | question_nouns(question or "")))
+    context = _Context(question or "", noun_stems(gold) | question_nouns(question or ""), counted)
+    verdict = _plain_numbers_agree(answer, gold, context)
+    return _same(answer, gold, context) if verdict is None else verdict
 
 
 @lru_cache(maxsize=4096)
@@ -117,20 +122,30 @@ def _words(text: str) -> str:
 
 
 def _numbers_agree(answer: str, gold: str, context: _Context) -> bool | None:
-    (answer_value, answer_unit), (gold_value, gold_unit) = split_unit(answer, context.nouns), split_unit(gold)
+    if len(split_top_level(answer, "=")) > 1:
+        return None
+    (answer_value, answer_unit), (gold_value, gold_unit) = context.split_unit(answer), split_unit(gold)
     if answer_unit and gold_unit and not _same_unit(answer_unit, gold_unit):
         return False
     if (answer_value, gold_value) != (answer, gold):
         return _same(answer_value, gold_value, context)
-    return _plain_numbers_agree(answer, gold)
+    return _plain_numbers_agree(answer, gold, context)
 
 
-def _plain_numbers_agree(answer: str, gold: str) -> bool | None:
+def _plain_numbers_agree(answer: str, gold: str, context: _Context) -> bool | None:
     number, gold_number = parse_number(answer), parse_number(gold)
     if number is None or gold_number is None:
         return None
+    if context.question and not context.is_step and _is_undone_division(answer, number, gold_number):
+        return False
     might_be_lists = "," in answer and "," in gold
     return same_number(number, gold_number) or (None if might_be_lists else False)
+
+
+def _is_undone_division(answer: str, number: ExactNumber, gold: ExactNumber) -> bool:
+    """Whether the answer is a fraction like 240/4, and the gold answer an integer. 0/4 is a way to write 0."""
+    is_fraction = _DIVISION.fullmatch(compact(answer)) is not None
+    return is_fraction and gold.num_decimals == 0 and number.value.denominator == 1 and number.value != 0
 
 
 def _same_unit(unit: Unit, gold: Unit) -> bool:
@@ -156,9 +171,9 @@ def _approximations_agree(answer: str, gold: str, context: _Context) -> bool | N
     if not rounded:
         return None
     gold = gold_sides[0]
-    if _NAME.fullmatch(compact(exact)) and not _NAME.fullmatch(compact(gold)):
+    if is_name(exact) and not is_name(gold):
         exact, *rounded = rounded
-    values = [split_unit(side, context.nouns)[0] for side in rounded]
+    values = [context.split_unit(side)[0] for side in rounded]
     if not all(is_rounding(value, split_unit(gold)[0]) for value in values):
         return False
     is_right = _same(exact, gold, replace(context, is_step=True))
@@ -170,17 +185,27 @@ def _equations_agree(answer: str, gold: str, context: _Context) -> bool | None:
     if len(sides) == len(gold_sides) == 1 or _is_list(answer) or _is_list(gold):
         return None
     if len(gold_sides) == 1 and not has_relation(gold):
-        if _NAME.fullmatch(compact(sides[0])):
+        sides, gold = [_GROUP_OF_THOUSANDS.sub(r"\1", side) for side in sides], _GROUP_OF_THOUSANDS.sub(r"\1", gold)
+        if is_name(sides[0]) or (context.question and is_asked(sides[0], context.question)):
             sides = [side for side in sides[1:-1] if not _LETTER.search(side)] + sides[-1:]
-        elif len(sides) == 2 and _NAME.fullmatch(compact(sides[1])):
+        elif len(sides) == 2 and is_name(sides[1]):
             sides = sides[:1]
-        are_right = all(_same(side, gold, replace(context, is_step=True)) for side in sides)
+        are_right = all(_is_right_step(side, gold, replace(context, is_step=True)) for side in sides)
         return are_right and (context.is_step or any(_same(side, gold, context) for side in sides))
     return _equals_gold_equation(answer, sides, gold, gold_sides, context)
 
 
+def _is_right_step(side: str, gold: str, context: _Context) -> bool:
+    r"""Whether a side of an equation has the value of the gold answer, perhaps with $ or ° behind each number."""
+    if _same(side, gold, context):
+        return True
+    if not _OPERATION.search(side) or not _SIGN_OF_UNIT.search(side) or _TRIGONOMETRY.search(side):
+        return False
+    return _same(_SIGN_OF_UNIT.sub("", side), _SIGN_OF_UNIT.sub("", gold), context)
+
+
 def _equals_gold_equation(answer: str, sides: list[str], gold: str, gold_sides: list[str], context: _Context) -> bool:
-    if len(gold_sides) != 2 or not _NAME.fullmatch(compact(gold_sides[0])):
+    if len(gold_sides) != 2 or not is_name(gold_sides[0]):
         return same_expression(answer, gold)
     name, value = compact(gold_sides[0]), gold_sides[1]
     if len(sides) == 1:
@@ -198,26 +223,20 @@ def _is_list(text: str) -> bool:
 
 def _structures_agree(answer: str, gold: str, context: _Context) -> bool | None:
     parts, gold_parts = take_apart(answer), take_apart(gold)
+    if has_relation(answer) and is_solved(gold) and not is_solved(without_brackets(answer)):
+        return False
     if parts is None and gold_parts is None:
         inner, gold_inner = without_brackets(answer), without_brackets(gold)
         return _same(inner, gold_inner, context) if (inner, gold_inner) != (answer, gold) else None
     if parts and gold_parts:
         return _same_parts(parts, gold_parts, context)
     if has_relation(answer) or has_relation(gold):
-        is_solved = has_relation(gold) or _is_solved(answer)
-        return is_solved and same_expression(answer, gold)
+        return (has_relation(gold) or is_solved(answer)) and same_expression(answer, gold)
     if gold_parts and gold_parts.kind == "set" and len(gold_parts.members) == 1:
         return _same(answer, gold_parts.members[0], context)
     if parts and parts.kind == "set" and len(parts.members) == 1:
         return _same(parts.members[0], gold, context)
     return False
-
-
-def _is_solved(inequality: str) -> bool:
-    """Whether one side of the inequality is a name and the others are values: 1 < x < 2, but not 2x < 4."""
-    is_name = [_NAME.fullmatch(compact(side)) is not None for side in _RELATION.split(inequality)]
-    sides = zip(_RELATION.split(inequality), is_name, strict=True)
-    return sum(is_name) == 1 and all(is_value(side) for side, named in sides if not named)
 
 
 def _same_parts(parts: Parts, gold: Parts, context: _Context) -> bool:

@@ -14,8 +14,9 @@ from gtpo.rewards.equivalence.numbers import ExactNumber, parse_number, same_num
 # What latex2sympy parses as something that nobody meant: numbers in a row, two points in one number, prose, ratios,
 # and the names of angles and segments.
 _NOT_MATHEMATICS = re.compile(
-    r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[A-Z]{2}|[:$@#&?\"']|\\(?:text|angle|triangle)"
+    r"\d\s+[\d.]|\d*\.\d*\.|(?<![\\a-zA-Z])[a-zA-Z]{4,}|[A-Z]{2}|[:$@#&?\"']|\\(?:text|angle|triangle|[hv]?phantom)"
 )
+_HUGE_POWER = re.compile(r"\^\s*\{?\s*-?\d{5,}")
 _DIGITS = 50
 
 # latex2sympy parses adjacent numbers as a mixed number: 2(5) as 7, 3\binom{5}{2} as 13; but not 2\frac{1}{2}x.
@@ -122,21 +123,36 @@ def _vanishes(expression: Any, num_digits: int = 30) -> bool:
     return bool(few.is_finite and many.is_finite and many <= few / 1000)
 
 
-def _points(symbols: set[Any]) -> list[dict[Any, Any]]:
-    """Points to compare expressions at, some of them negative."""
+def _points(symbols: set[Any], *, mixed_signs: bool = False) -> list[dict[Any, Any]]:
+    """Points to compare expressions at: small and large numbers, some of them negative.
+
+    With `mixed_signs` there are also points with positive and negative numbers. They are for absolute values only: the
+    root of a product differs there from the product of the roots.
+    """
     from sympy import Rational
 
     ordered = sorted(symbols, key=lambda symbol: symbol.name)
-    return [
+    points = [
         {symbol: sign * Rational(13 + 4 * number + shift, 7 + number) for number, symbol in enumerate(ordered)}
         for sign, shift in ((1, 0), (-1, 5), (1, 11), (-1, 23))
     ]
+    for above, below in ((1, 3), (-5, 7), (40, 1), (-40, 1)):
+        sizes = [
+            Rational(above, below + number) if below > 1 else above * (1 + number) for number in range(len(ordered))
+        ]
+        points.append(dict(zip(ordered, sizes, strict=True)))
+        if mixed_signs:
+            signed = [-size if number % 2 else size for number, size in enumerate(sizes)]
+            points.append(dict(zip(ordered, signed, strict=True)))
+    return points
 
 
 def _agree_at_points(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool | None:
     """Whether two expressions have the same value at every point; None if there are too few points to tell."""
+    from sympy import Abs
+
     num_compared = 0
-    for point in _points(symbols):
+    for point in _points(symbols, mixed_signs=parsed.has(Abs) != parsed_gold.has(Abs)):
         value, gold_value = (expression.subs(point) for expression in (parsed, parsed_gold))
         if value.free_symbols or gold_value.free_symbols:
             return None
@@ -205,7 +221,7 @@ def _parse(text: str) -> Any:
 
     for pattern, replacement in _PRODUCTS:
         text = pattern.sub(replacement, text)
-    if _NOT_MATHEMATICS.search(text):
+    if _NOT_MATHEMATICS.search(text) or _HUGE_POWER.search(text):
         return None
     config = ConversionConfig(lowercase_symbols=False)
     options: Any = {"is_real": True, "convert_degrees": True, "normalization_config": None}

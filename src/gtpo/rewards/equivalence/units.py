@@ -88,7 +88,14 @@ _VALUE_WORDS = """
     reciprocal inverse opposite binary hex hexadecimal octal point from between least most up down remainder first last
     without except excluding unless instead rather below under above never fewer approximately about
 """
-_NOT_NOUNS = frozenset(_VALUE_WORDS.split())
+_CHANGING = """
+    doubles triples quadruples cube cubes reciprocal reciprocals negative negatives opposite opposites conjugate
+    complement short shy missing maybe perhaps possibly wait actually otherwise wrong not no nope never false error
+    incorrect invalid
+"""
+CHANGING_WORDS = frozenset(_CHANGING.split())
+"""Words that change a value or take it back. They are neither nouns nor names."""
+_NOT_NOUNS = CHANGING_WORDS.union(_VALUE_WORDS.split())
 _VALUE_FORMS = re.compile(
     r"\w*illions?|\w*fold|\w+n't|"
     r"(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie|hundred|thousand|\w+illion)ths?"
@@ -105,6 +112,10 @@ _IRREGULAR = {
     "mice": "mouse",
 }
 
+_COUNTED = re.compile(
+    r"how many (?:more |fewer |additional |total |whole |full |different )?"
+    r"(times?|pairs?|dozens?|quarters?|halves|thirds|scores?|squares|cubes|points?|negatives|opposites|reciprocals)\b"
+)
 _PARTICIPLE = re.compile(r"\w\w[^e]ed$")
 
 _POWER = r"(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?"
@@ -117,6 +128,10 @@ _BRACKETED_UNIT = re.compile(r"(?P<value>[-+]?[\d.,/\s]*\d)\s+\((?P<unit>[A-Za-z
 _LONG_UNIT = re.compile(
     rf"(?P<value>.+?)(?<![A-Za-z\\])\s*(?P<unit>(?:sq(?:uare|\.)? |cubic )?(?:{'|'.join(_LONG)}))" + _POWER
 )
+_MONEY_TAIL = re.compile(
+    r"\s*(?:\\text\s*\{\s*)?"
+    r"(?:\b(?:left(?: over)?|remaining|more|each|apiece|altogether|overall|(?:in )?total|in all)\b\s*)+\}?$"
+)
 _MONEY = re.compile(r"(?P<sign>-?)\s*(?:US)?(?P<unit>\\?\$|£|€|(?:USD|EUR|GBP)(?=\s*\d))\s*(?P<value>.+)")
 _ARTICLE = re.compile("^of (?:an? |the )?")
 _DIMENSION = re.compile("square |sq |cubic ")
@@ -126,8 +141,11 @@ Unit = str | frozenset[str]
 """The name of a known unit such as "cm^2", or the stems of other nouns."""
 
 
-def split_unit(text: str, nouns: Set[str] | None = None) -> tuple[str, Unit | None]:
+def split_unit(text: str, nouns: Set[str] | None = None, counted: Set[str] = frozenset()) -> tuple[str, Unit | None]:
     r"""The answer without its unit, and the unit. Only `nouns` (stems) count as nouns; None: all words do.
+
+    `counted` are the stems that the question asks for ("How many pairs …?"): they are nouns even if they could change
+    the value.
 
     >>> split_unit("1000 dollars"), split_unit("\\$ 10"), split_unit("50%"), split_unit("18 eggs")
     (('1000', '$'), ('10', '$'), ('50', '%'), ('18', frozenset({'egg'})))
@@ -135,15 +153,17 @@ def split_unit(text: str, nouns: Set[str] | None = None) -> tuple[str, Unit | No
     (('2 \\pi', 'cm^2'), ('60', 'mi/h'))
     >>> split_unit("5 million"), split_unit("5 x"), split_unit("18 eggs", frozenset({"hen"})), split_unit("5%%")
     (('5 million', None), ('5 x', None), ('18 eggs', None), ('5%%', None))
+    >>> split_unit("$18 left"), split_unit("5 pairs", {"pair"}), split_unit("5 pairs", {"pair"}, {"pair"})
+    (('18', '$'), ('5 pairs', None), ('5', frozenset({'pair'})))
     """
     if match := _MONEY.fullmatch(text):
-        value, unit = split_unit(match["value"], nouns)
+        value, unit = split_unit(_MONEY_TAIL.sub("", match["value"]), nouns, counted)
         money = _MEASURES[match["unit"].removeprefix("\\").lower()]
         is_money = unit is None or unit == money or not isinstance(unit, str) or unit.startswith("/")
         return (match["sign"] + value, money) if is_money else (text, None)
     for pattern in (_SIGN_UNIT, _TEXT_UNIT, _NOUN_UNIT, _BRACKETED_UNIT, _LONG_UNIT):
         match = pattern.fullmatch(text)
-        unit = _unit(match, pattern, nouns) if match else None
+        unit = _unit(match, pattern, nouns, counted) if match else None
         if match and unit:
             value = match["value"].strip()
             return (value, unit) if split_unit(value)[0] == value else (text, None)
@@ -170,7 +190,16 @@ def _stem(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 2 else word
 
 
-def _unit(match: re.Match[str], pattern: re.Pattern[str], nouns: Set[str] | None) -> Unit | None:
+def counted_stems(question: str) -> frozenset[str]:
+    """The stems of the words that the question asks to count.
+
+    >>> sorted(counted_stems("How many more pairs are there? How many dozen eggs?"))
+    ['dozen', 'pair']
+    """
+    return frozenset(map(_stem, _COUNTED.findall(question.lower())))
+
+
+def _unit(match: re.Match[str], pattern: re.Pattern[str], nouns: Set[str] | None, counted: Set[str]) -> Unit | None:
     """The unit that the pattern found; None if it is not a unit."""
     measure = _measure(match)
     if pattern is _SIGN_UNIT or pattern is _LONG_UNIT:
@@ -185,7 +214,8 @@ def _unit(match: re.Match[str], pattern: re.Pattern[str], nouns: Set[str] | None
     named = [word for word in words if word not in _FILLERS]
     if unit.startswith("/") or not named or len(words) > 4:
         return None
-    if any(word in _NOT_NOUNS or _VALUE_FORMS.fullmatch(word) or len(word) == 1 for word in named):
+    uncounted = [word for word in named if _stem(word) not in counted]
+    if any(word in _NOT_NOUNS or _VALUE_FORMS.fullmatch(word) or len(word) == 1 for word in uncounted):
         return None
     if len(named) == 1 and len(named[0]) > 1 and named[0] in _MEASURES:
         return _MEASURES[named[0]]
