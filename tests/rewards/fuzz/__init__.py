@@ -14,10 +14,10 @@ To add a category, add a generator to one of the modules below. It draws values 
         yield wrong(f"{n} dozen", str(n), "a dozen is twelve")
 """
 
-from tests.rewards.fuzz import algebra, forms, language, notation, numbers, several, undone
+from tests.rewards.fuzz import algebra, copied, forms, language, notation, numbers, several, undone, written
 from tests.rewards.fuzz.pairs import CATEGORIES, Pair, draw, draw_category
 
 __all__ = [
-    "CATEGORIES", "Pair", "algebra", "draw", "draw_category", "forms", "language", "notation", "numbers", "several",
-    "undone",
+    "CATEGORIES", "Pair", "algebra", "copied", "draw", "draw_category", "forms", "language", "notation", "numbers",
+    "several", "undone", "written",
 ]  # fmt: skip

@@ -1,13 +1,12 @@
-"""Calculations that were not carried out, and formulas copied from the question."""
+"""Calculations that were not carried out."""
 
 import math
 from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
 
-from tests.rewards.fuzz.algebra import nonzero, polynomial, times
-from tests.rewards.fuzz.pairs import NEUTRAL_QUESTION, Pair, category, right, wrong
-from tests.rewards.fuzz.writing import plain, proper, sum_of
+from tests.rewards.fuzz.pairs import Pair, category, right, wrong
+from tests.rewards.fuzz.writing import plain, proper
 
 UNDONE = "a calculation that was not carried out is not a number"
 SAME_FORM = "the gold answer is written in this form too"
@@ -149,70 +148,15 @@ def unevaluated_golds(rng: Random) -> Iterator[Pair]:
 
 
 @category
-def copied_numbers(rng: Random) -> Iterator[Pair]:
-    text, value = undone(rng)
-    asked = ("Compute ${}$.", "What is the value of ${}$?", "Evaluate \\[{}.\\]", "What is {}?")
-    question = rng.choice(asked).format(text)
-    gold = plain(value)
-    yield wrong(text, gold, COPIED, question)
-    yield wrong(f"${text}$", gold, COPIED, question)
-    yield wrong(f"\\boxed{{{text}}}", gold, COPIED, question)
-    yield right(gold, gold, "the value itself", question)
-    if "x" not in text and "mod" not in text:
-        yield right(f"{text} = {gold}", gold, "the calculation was carried out", question)
-    a, b = rng.randrange(10, 900), rng.randrange(10, 900)
-    question = f"Which is larger, ${a}$ or ${b}$?"
-    yield right(str(max(a, b)), str(max(a, b)), "a number of the question may be the answer", question)
-    power = f"{rng.randrange(2, 9)}^{{{rng.randrange(40, 90)}}}"
-    other = f"{rng.randrange(11, 20)}^{{{rng.randrange(2, 9)}}}"
-    question = f"Which is larger, ${power}$ or ${other}$?"
-    yield right(power, power, "the copied formula is the gold answer", question)
-    yield wrong(other, power, "another formula of the question", question)
-
-
-def in_other_notation(rng: Random, text: str) -> str:
-    """The same formula with other spaces, braces or brackets, with a name or a unit."""
-    return rng.choice((
-        text.replace(" ", ""),
-        text.replace("^2", "^{2}").replace("²", "^2"),
-        text.replace("(", "\\left(").replace(")", "\\right)"),
-        f"${text}$",
-        f"\\boxed{{{text}}}",
-        f"The answer is {text}.",
-        f"w = {text}",
-        f"({text})",
-        f"{text}\\text{{ cm}}",
-    ))  # fmt: skip
-
-
-@category
-def copied_expressions(rng: Random) -> Iterator[Pair]:
-    letter = rng.choice("xyzt")
-    first, second = [1, nonzero(rng)], [rng.choice((1, 1, 2, 3)), nonzero(rng)]
-    factors = f"({polynomial(rng, first, letter)})({polynomial(rng, second, letter)})"
-    product = times(first, second)
-    expanded = polynomial(rng, product, letter)
-    reordered = sum_of([str(product[-1]), polynomial(rng, [*product[:-1], 0], letter)])
-    for verb, given, gold in (("Expand", factors, expanded), ("Factor", expanded, factors)):
-        question = f"{verb} ${given}$."
-        yield wrong(given, gold, COPIED, question)
-        yield wrong(in_other_notation(rng, given), gold, COPIED, question)
-        yield right(gold, gold, "the form that was asked for", question)
-        yield right(given, gold, "the form of an expression is not graded", NEUTRAL_QUESTION)
-    yield right(reordered, expanded, "the terms may come in any order", f"Expand ${factors}$.")
-    solution, shift = rng.randrange(-40, 40), rng.randrange(2, 40)
-    equation = f"{letter} + {shift} = {solution + shift}"
-    question = f"Solve ${equation}$ for ${letter}$."
-    yield wrong(equation, str(solution), COPIED, question)
-    yield wrong(equation, f"{letter} = {solution}", COPIED, question)
-    yield right(f"{letter} = {solution}", str(solution), "a name may be left out", question)
-    yield wrong(letter, str(solution), COPIED, question)
-    k, m, at = rng.randrange(2, 20), rng.randrange(2, 20), rng.randrange(2, 20)
-    question = f"If $f(x) = {k}x + {m}$, find $f({at})$."
-    for copy in (f"f({at})", f"f(x) = {k}x + {m}", f"{k}x + {m}", f"{k}({at}) + {m}"):
-        yield wrong(copy, str(k * at + m), COPIED, question)
-    yield right(f"f({at}) = {k * at + m}", str(k * at + m), "a name may be left out", question)
-    question = f"Solve ${letter} + {k} > {m}$."
-    yield wrong(f"{letter} + {k} > {m}", f"({m - k}, \\infty)", COPIED, question)
-    yield right(f"{letter} > {m - k}", f"({m - k}, \\infty)", "inequalities are compared with intervals", question)
-    yield right(expanded, expanded, "literally the gold answer", f"Is ${expanded}$ or ${factors} + 1$ larger?")
+def divisions(rng: Random) -> Iterator[Pair]:
+    """With the question at hand, a division that gives an integer is work left undone."""
+    n, k = rng.randrange(2, 900), rng.randrange(2, 60)
+    question = f"{n * k} cards are dealt to {k} players. How many cards does each player get?"
+    division = rng.choice((f"{n * k}/{k}", f"\\frac{{{n * k}}}{{{k}}}", f"\\dfrac{{{n * k}}}{{{k}}}"))
+    around = rng.choice(("{}", "${}$", "\\boxed{{{}}}", "x = {}", "{} cards"))
+    yield wrong(around.format(division), str(n), UNDONE, question)
+    yield right(around.format(n), str(n), "the value itself", question)
+    yield right(f"{division} = {n}", str(n), "the division was carried out", question)
+    yield wrong(f"{division} = {n + 1}", str(n), "another value", question)
+    q = proper(rng)
+    yield right(f"\\frac{{{q.numerator * k}}}{{{q.denominator * k}}}", plain(q), "a fraction is a value", question)

@@ -10,7 +10,7 @@ from gtpo.rewards.equivalence.units import CHANGING_WORDS
 _DECORATED = r"\\(?:text|vec|overline|overrightarrow|hat|bar)\{[a-zA-Z]+\}"
 _NAME = re.compile(
     r"(?!\\(?:pi|infty|sin|cos|tan|ln|log)(?![a-zA-Z]))"
-    r"(?:\(?(?:\\?[a-zA-Z]++(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\)|"
+    r"(?:\(?(?:\\?[a-zA-Z]++'*(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\)|"
     rf"{_DECORATED}|(?:\\?\|){{1,2}}(?:[A-Z]{{2}}|{_DECORATED})(?:\\?\|){{1,2}})"
 )
 _RELATION = re.compile(r"<|>|\\(?:le|ge|lt|gt|ne)(?![a-zA-Z])")

@@ -81,7 +81,7 @@ def parse_number(text: str) -> ExactNumber | None:
 def expand_number_words(text: str, *, k_is_letter: bool = False, counts_dozens: bool = False) -> str:
     """Multiply out a number before hundred, thousand, million, billion, trillion, dozen, or k.
 
-    With `k_is_letter`, k is a variable: the gold answer contains one. With `counts_dozens`, dozens are what is counted.
+    With `k_is_letter`, k is a variable: the gold answer contains one. `counts_dozens`: the question asks for dozens.
 
     >>> [expand_number_words(text) for text in ("$1.5 million", "2 dozen eggs", "70k")]
     ['$1500000', '24 eggs', '70000']

@@ -10,7 +10,8 @@ from gtpo.rewards.equivalence.units import counted_stems, noun_stems, split_unit
 
 _PLAIN = re.compile(r"[-+]?\s*(?:\d[\d,\s]*(?:\.\d*)?|\.\d+)|[-+]?\\infty|[A-Za-z][A-Za-z' .-]*|\(?[A-Z][).]?")
 _TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
-_FRACTION = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
+_GROUP = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*+\})*+)\}"
+_FRACTION = re.compile(rf"\\frac{_GROUP}{_GROUP}")
 _DECORATION = re.compile(r"[\s${}*~]|\\(?:cdot|times|text|displaystyle|[!,;: ])(?![a-zA-Z])")
 _BETWEEN_WORDS = re.compile(r"(?<![\\a-zA-Z])([a-zA-Z]{2,})[\s$]+(?=[a-zA-Z\\])")
 

@@ -155,6 +155,8 @@ def _same_unit(unit: Unit, gold: Unit) -> bool:
 
 
 def _bases_agree(answer: str, gold: str, _: _Context) -> bool | None:
+    if "=" in answer:
+        return None
     based_gold, based_answer = _BASED.fullmatch(compact(gold)), _BASED.fullmatch(compact(answer))
     if based_gold:
         digits, base = based_answer.group("digits", "base") if based_answer else (compact(answer), based_gold["base"])
@@ -188,8 +190,8 @@ def _equations_agree(answer: str, gold: str, context: _Context) -> bool | None:
         sides, gold = [_GROUP_OF_THOUSANDS.sub(r"\1", side) for side in sides], _GROUP_OF_THOUSANDS.sub(r"\1", gold)
         if is_name(sides[0]) or (context.question and is_asked(sides[0], context.question)):
             sides = [side for side in sides[1:-1] if not _LETTER.search(side)] + sides[-1:]
-        elif len(sides) == 2 and is_name(sides[1]):
-            sides = sides[:1]
+        elif is_name(sides[-1]):
+            sides = sides[:-1]
         are_right = all(_is_right_step(side, gold, replace(context, is_step=True)) for side in sides)
         return are_right and (context.is_step or any(_same(side, gold, context) for side in sides))
     return _equals_gold_equation(answer, sides, gold, gold_sides, context)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 _MATRIX = re.compile(r"\\begin\{(?P<kind>[pvV]?)matrix\}(?P<cells>.*)\\end\{(?P=kind)matrix\}", re.DOTALL)
-_MEMBER_OF = re.compile(r"^[a-zA-Z]\s*\\in(?![a-zA-Z])\s*")
+_MEMBER_OF = re.compile(r"^[a-zA-Z]\s*(?:\\in(?![a-zA-Z])|=(?=\s*\\\{))\s*")
 _AND = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|,?\s+(?:and|or)\s+")
 
 

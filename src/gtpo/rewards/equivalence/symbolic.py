@@ -123,10 +123,10 @@ def _vanishes(expression: Any, num_digits: int = 30) -> bool:
     return bool(few.is_finite and many.is_finite and many <= few / 1000)
 
 
-def _points(symbols: set[Any], *, mixed_signs: bool = False) -> list[dict[Any, Any]]:
+def _points(symbols: set[Any], *, has_absolute_value: bool = False) -> list[dict[Any, Any]]:
     """Points to compare expressions at: small and large numbers, some of them negative.
 
-    With `mixed_signs` there are also points with positive and negative numbers. They are for absolute values only: the
+    An absolute value needs more points, also with positive and negative numbers. Without one these are left out: the
     root of a product differs there from the product of the roots.
     """
     from sympy import Rational
@@ -136,23 +136,28 @@ def _points(symbols: set[Any], *, mixed_signs: bool = False) -> list[dict[Any, A
         {symbol: sign * Rational(13 + 4 * number + shift, 7 + number) for number, symbol in enumerate(ordered)}
         for sign, shift in ((1, 0), (-1, 5), (1, 11), (-1, 23))
     ]
-    for above, below in ((1, 3), (-5, 7), (40, 1), (-40, 1)):
-        sizes = [
-            Rational(above, below + number) if below > 1 else above * (1 + number) for number in range(len(ordered))
-        ]
-        points.append(dict(zip(ordered, sizes, strict=True)))
-        if mixed_signs:
-            signed = [-size if number % 2 else size for number, size in enumerate(sizes)]
-            points.append(dict(zip(ordered, signed, strict=True)))
+    firsts = [Rational(1, 3), Rational(-5, 7), Rational(40), Rational(-40)]
+    if has_absolute_value:
+        firsts += [Rational(top, 6) for top in (-6000, -40, -20, -11, -7, -3, -1, 1, 3, 5, 7, 11, 20, 31, 40, 6000)]
+    for first in firsts:
+        for sign in (1, -1) if has_absolute_value else (1,):
+            points.append({symbol: first * (1 + number) * sign**number for number, symbol in enumerate(ordered)})
     return points
+
+
+def _may_be_absolute(expression: Any) -> bool:
+    """Whether the expression contains an absolute value, or a square root with letters that could be one."""
+    from sympy import Abs, Pow
+
+    roots = (power for power in expression.atoms(Pow) if power.exp.is_Rational and power.exp.q % 2 == 0)
+    return expression.has(Abs) or any(root.base.free_symbols for root in roots)
 
 
 def _agree_at_points(parsed: Any, parsed_gold: Any, symbols: set[Any]) -> bool | None:
     """Whether two expressions have the same value at every point; None if there are too few points to tell."""
-    from sympy import Abs
-
     num_compared = 0
-    for point in _points(symbols, mixed_signs=parsed.has(Abs) != parsed_gold.has(Abs)):
+    has_absolute_value = _may_be_absolute(parsed) != _may_be_absolute(parsed_gold)
+    for point in _points(symbols, has_absolute_value=has_absolute_value):
         value, gold_value = (expression.subs(point) for expression in (parsed, parsed_gold))
         if value.free_symbols or gold_value.free_symbols:
             return None

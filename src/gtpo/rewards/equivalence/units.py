@@ -91,7 +91,7 @@ _VALUE_WORDS = """
 _CHANGING = """
     doubles triples quadruples cube cubes reciprocal reciprocals negative negatives opposite opposites conjugate
     complement short shy missing maybe perhaps possibly wait actually otherwise wrong not no nope never false error
-    incorrect invalid
+    incorrect invalid however alternatively oops sorry ago backwards beyond
 """
 CHANGING_WORDS = frozenset(_CHANGING.split())
 """Words that change a value or take it back. They are neither nouns nor names."""
@@ -113,8 +113,7 @@ _IRREGULAR = {
 }
 
 _COUNTED = re.compile(
-    r"how many (?:more |fewer |additional |total |whole |full |different )?"
-    r"(times?|pairs?|dozens?|quarters?|halves|thirds|scores?|squares|cubes|points?|negatives|opposites|reciprocals)\b"
+    r"how many (?:[a-z-]+ )??(fewer|less|times?|pairs?|dozens?|quarters?|halves|thirds|scores?|kilos?|squares|cubes)\b"
 )
 _PARTICIPLE = re.compile(r"\w\w[^e]ed$")
 
