@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from gtpo.errors import DataError
-from gtpo.rewards import correctness_reward, format_reward, paper_reward
+from gtpo.rewards import correctness_reward, format_reward, paper_reward, question_text
 from gtpo.rewards.grading import default_grader
 
 
@@ -71,6 +72,24 @@ def test_the_prompt_is_the_question():
     assert paper_reward(eggs, ["18"] * 2, prompts=[chat] * 2) == [20.0, 10.0]
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "<|im_start|>system\nCount eggs.<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n",
+        "<|start_header_id|>user<|end_header_id|>\n\nCount eggs.<|eot_id|>"
+        "<|start_header_id|>user<|end_header_id|>\n\n{}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+        "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n",
+        "[INST] How many eggs? [/INST] 5 [INST] {} [/INST]",
+        "Question: How many eggs?\nAnswer: 5\n\nQuestion: {}",
+        "Problem:\nHow many eggs?\n\nProblem:\n{}",
+        "{}",
+    ],
+)
+def test_the_question_of_a_text_prompt_is_its_last_turn_of_the_user(prompt: str):
+    question = "How many hens are there, if $x = 5$?\nProblem solved."
+    assert question_text(prompt.format(question)) == question
+
+
 def test_rows_without_a_gold_answer_have_no_reward():
     assert correctness_reward([completion("5")] * 2, [None, "5"]) == [None, 10.0]
     assert paper_reward([completion("5")] * 2, [None, "5"]) == [None, 20.0]
@@ -88,6 +107,22 @@ def test_malformed_columns_are_refused():
             correctness_reward([text], [5])  # type: ignore[list-item]
     with pytest.raises(DataError, match="Pass completions as a list"):
         format_reward([["5"]])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "named"),
+    [
+        (None, "got None"),
+        ([1, 2, 3], "a list with 1"),
+        ({"role": "user", "content": "?"}, "got {'role': 'user'"),
+        ([{"content": "?"}], "a list with {'content'"),
+        ([{"role": "user", "content": ["?"]}], r"list of blocks, got \['\?'\]"),
+        ([{"role": "user", "content": 5}], "list of blocks, got 5"),
+    ],
+)
+def test_malformed_prompts_are_refused(prompt: Any, named: str):
+    with pytest.raises(DataError, match=named):
+        paper_reward([completion("5")], ["5"], prompts=[prompt])
 
 
 def test_timeouts_and_crashes_of_a_batch_are_logged(monkeypatch: pytest.MonkeyPatch):
