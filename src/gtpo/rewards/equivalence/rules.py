@@ -48,6 +48,10 @@ class _Context:
     def split_unit(self, answer: str) -> tuple[str, Unit | None]:
         return split_unit(answer, self.nouns, self.counted)
 
+    def is_label(self, side: str) -> bool:
+        """Whether a side of an equation is a name, or what the question asks for."""
+        return is_name(side) or (bool(self.question) and is_asked(side, self.question))
+
 
 def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
     r"""Whether the answer means the same as the gold answer, and is not a formula copied from the question.
@@ -173,7 +177,7 @@ def _approximations_agree(answer: str, gold: str, context: _Context) -> bool | N
     if not rounded:
         return None
     gold = gold_sides[0]
-    if is_name(exact) and not is_name(gold):
+    if context.is_label(exact) and not is_name(gold):
         exact, *rounded = rounded
     values = [context.split_unit(side)[0] for side in rounded]
     if not all(is_rounding(value, split_unit(gold)[0]) for value in values):
@@ -188,9 +192,9 @@ def _equations_agree(answer: str, gold: str, context: _Context) -> bool | None:
         return None
     if len(gold_sides) == 1 and not has_relation(gold):
         sides, gold = [_GROUP_OF_THOUSANDS.sub(r"\1", side) for side in sides], _GROUP_OF_THOUSANDS.sub(r"\1", gold)
-        if is_name(sides[0]) or (context.question and is_asked(sides[0], context.question)):
+        if context.is_label(sides[0]):
             sides = [side for side in sides[1:-1] if not _LETTER.search(side)] + sides[-1:]
-        elif is_name(sides[-1]):
+        elif context.is_label(sides[-1]):
             sides = sides[:-1]
         are_right = all(_is_right_step(side, gold, replace(context, is_step=True)) for side in sides)
         return are_right and (context.is_step or any(_same(side, gold, context) for side in sides))
@@ -203,7 +207,8 @@ def _is_right_step(side: str, gold: str, context: _Context) -> bool:
         return True
     if not _OPERATION.search(side) or not _SIGN_OF_UNIT.search(side) or _TRIGONOMETRY.search(side):
         return False
-    return _same(_SIGN_OF_UNIT.sub("", side), _SIGN_OF_UNIT.sub("", gold), context)
+    bare, bare_gold = (_SIGN_OF_UNIT.sub("", text).strip() for text in (side, gold))
+    return split_unit(bare)[1] is None and _same(bare, bare_gold, context)
 
 
 def _equals_gold_equation(answer: str, sides: list[str], gold: str, gold_sides: list[str], context: _Context) -> bool:
