@@ -13,14 +13,16 @@ _TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _GROUP = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*+\})*+)\}"
 _FRACTION = re.compile(rf"\\frac{_GROUP}{_GROUP}")
 _DECORATION = re.compile(r"[\s${}*~]|\\(?:cdot|times|text|displaystyle|[!,;: ])(?![a-zA-Z])")
-_BETWEEN_WORDS = re.compile(r"(?<![\\a-zA-Z])([a-zA-Z]{2,})[\s$]+(?=[a-zA-Z\\])")
+_DOLLARS = re.compile(r"(?<!\\)\$+")
+_END_OF_WORD = re.compile(r"(?<![\\a-zA-Z])([a-zA-Z]{2,})\s+(?=[a-zA-Z\\])")
 
 # Operations that change nothing, in a formula with spaces and in one without.
 _TIMES_ONE = re.compile(r"(?<![\d.])1\s*(?:\\cdot|\\times|\*)|(?:\\cdot|\\times|\*)\s*1(?![\d.,/^!])|\^\s*\{\s*1\s*\}")
 _NEUTRAL = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\+0(?![\d.])|(?<![\w.)])0\+|/1(?![\d./])|(?<![\w.)])1(?=\()", ""),
+        (r"(?<=\d)\.0+(?!\d)|^(?:--|\+)", ""),
+        (r"[-+]0(?:[a-zA-Z](?![a-zA-Z]))?(?![\d.^])|(?<![\w.)])0\+|/1(?![\d./])|(?<![\w.)])1(?=\()", ""),
         (r"\(([a-zA-Z]|\\[a-zA-Z]+)\)", r"\1"),
         (r"\(\(((?:[^()]|\([^()]*\))*)\)\)", r"(\1)"),
         (r"^-\(-(.*)\)$", r"\1"),
@@ -112,8 +114,8 @@ def _is_literal(squeezed: str, gold: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _squeezed_question(question: str) -> str:
-    """The question without white space, but with a sign between a word and a letter that follows it."""
-    return squeeze(_BETWEEN_WORDS.sub(r"\1|", normalise(question)))
+    """The question without white space, but with a bar around formulas, and between a word and a letter after it."""
+    return squeeze(_END_OF_WORD.sub(r"\1|", normalise(_DOLLARS.sub("|", question))))
 
 
 @lru_cache(maxsize=256)
