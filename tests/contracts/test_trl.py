@@ -13,7 +13,7 @@ from trl.trainer import grpo_trainer
 from gtpo import GTPOConfig, GTPOTrainer
 from gtpo.trl import checkpoints, checks, fast, generated, padding, recording, resume, trimming, versions, watch
 from gtpo.trl.checks import CHOICES
-from gtpo.trl.config import PROVEN_LOSS_TYPES
+from gtpo.trl.config import LOSS_TYPES
 from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS
 from gtpo.trl.resume import CompleteCheckpoints, ExactResume
 from gtpo.trl.trimming import LOSS_DIVISORS, TrimmedBatches
@@ -88,7 +88,7 @@ def test_neutral_gtpo_is_grpo_bit_for_bit(options, kwargs, tiny_model, tmp_path)
         assert all(key.startswith("gtpo/") for key in mine.keys() - other.keys())
 
 
-LOSS_OPTIONS = [{"loss_type": loss_type} for loss_type in PROVEN_LOSS_TYPES] + [
+LOSS_OPTIONS = [{"loss_type": loss_type} for loss_type in LOSS_TYPES] + [
     {"importance_sampling_level": "sequence"},
     {"delta": 1.5},
     {"top_entropy_quantile": 0.5},

@@ -38,6 +38,18 @@ def settings(tmp_path: Any, **overrides: Any) -> dict[str, Any]:
     }
 
 
+def advantage(reward: float, group: list[float], batch: list[float], scale_rewards: str) -> float:
+    """The reward minus the mean of its group, divided by what `scale_rewards` names. A tie is exactly 0."""
+    difference = reward - sum(group) / len(group)
+    if scale_rewards == "none":
+        return difference
+    if abs(difference) <= 1e-5:
+        return 0.0
+    around = group if scale_rewards == "group" else batch
+    mean = sum(around) / len(around)
+    return difference / (math.sqrt(sum((other - mean) ** 2 for other in around) / (len(around) - 1)) + 1e-4)
+
+
 class CheckedTrainer(GTPOTrainer):
     """`checks` counts compared batches, `seen` what they contained, `passes` the scoring forwards over the policy."""
 
@@ -100,8 +112,9 @@ class CheckedTrainer(GTPOTrainer):
         ]
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+        images = {"pixel_values": batch["pixel_values"]} if "pixel_values" in batch else {}
         with torch.no_grad():
-            logits = self.model(input_ids=ids, attention_mask=mask).logits / self.temperature
+            logits = self.model(input_ids=ids, attention_mask=mask, **images).logits / self.temperature
         logp = logits[:, -batch["completion_ids"].shape[1] - 1 : -1].log_softmax(-1)
         entropies = -(logp.exp() * logp).sum(-1)
         rows = []
@@ -109,11 +122,12 @@ class CheckedTrainer(GTPOTrainer):
             size = int(row_mask.sum())
             group = range(row // group_size * group_size, row // group_size * group_size + group_size)
             scored = [rewards[i] for i in group if rewards[i] is not None]
+            everything = [other for other in rewards if other is not None]
             reward = rewards[row]
             rows.append(
                 paper.Completion(
                     row_ids[:size].tolist(),
-                    0.0 if reward is None else reward - sum(scored) / len(scored),
+                    0.0 if reward is None else advantage(reward, scored, everything, self.args.scale_rewards),
                     row // group_size,
                     entropies[row, :size].tolist(),
                     batch["tool_mask"][row, :size].bool().tolist() if "tool_mask" in batch else [],

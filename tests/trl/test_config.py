@@ -1,4 +1,4 @@
-"""Options that GTPOConfig refuses, and the precision that it chooses by hardware."""
+"""Options that GTPOConfig refuses or warns about, and the precision that it chooses by hardware."""
 
 import math
 
@@ -8,12 +8,9 @@ import torch
 from gtpo import ConfigError, GTPOConfig
 
 REFUSED = {
-    "loss_type": ("sapo", "vespo", "cispo", "luspo"),
-    "scale_rewards": ("group", "batch", True),
+    "loss_type": ("vespo",),
     "multi_objective_aggregation": ("normalize_then_sum",),
     "off_policy_mask_threshold": (0.5,),
-    "entropy_coef": (0.01,),
-    "use_adaptive_entropy": (True,),
 }
 
 
@@ -45,6 +42,15 @@ def test_an_option_that_does_not_fit_is_refused_with_reason_and_remedy(option, v
 def test_a_wrong_value_is_refused_by_name(knob, value):
     with pytest.raises(ConfigError, match=f"{knob} must be .*got {value!r}"):
         GTPOConfig("unused", **{knob: value})
+
+
+def test_an_entropy_target_above_the_threshold_is_warned_about(caplog):
+    GTPOConfig("unused", use_adaptive_entropy=True, entropy_target=0.6)
+    GTPOConfig("unused", use_adaptive_entropy=True, entropy_target=0.8, entropy_filter="off")
+    GTPOConfig("unused", entropy_target=0.8)
+    assert not caplog.records
+    GTPOConfig("unused", use_adaptive_entropy=True, entropy_target=0.8)
+    assert "entropy_target=0.8 is above entropy_threshold=0.693" in caplog.text
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="this machine has an accelerator")

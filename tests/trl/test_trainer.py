@@ -47,6 +47,13 @@ WORKS_WITH = {
     "dapo's normalisation": {"loss_type": "dapo"},
     "dr_grpo's normalisation": {"loss_type": "dr_grpo"},
     "bnpo's normalisation": {"loss_type": "bnpo"},
+    "cispo's loss": {"loss_type": "cispo", "epsilon_high": 5.0},
+    "luspo's loss": {"loss_type": "luspo", "importance_sampling_level": "sequence", "num_iterations": 2},
+    "sapo's loss": {"loss_type": "sapo", "num_iterations": 2},
+    "advantages divided by the deviation of the group": {"scale_rewards": "group"},
+    "advantages divided by the deviation of the batch": {"scale_rewards": "batch"},
+    "an entropy bonus": {"entropy_coef": 0.01},
+    "an adaptive entropy bonus": {"use_adaptive_entropy": True, "entropy_target": 1.5},
     "padding to a multiple": {"pad_to_multiple_of": 4},
     "a dropout-free policy": {"disable_dropout": True},
 }
@@ -107,14 +114,6 @@ def test_a_model_that_is_broken_stops_the_run_with_step_and_row(tiny_model, tmp_
         train(tiny_model, **settings(tmp_path))
 
 
-def test_vision_language_models_are_refused(tiny_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "trl.trainer.grpo_trainer.GRPOTrainer.__init__", lambda self, *a, **k: setattr(self, "_is_vlm", True)
-    )
-    with pytest.raises(ConfigError, match="does not support vision-language models"):
-        GTPOTrainer(tiny_model, parity_reward, GTPOConfig(**settings(tmp_path)), prompts())
-
-
 def test_the_loss_of_liger_in_older_versions_of_trl_is_refused(tiny_model, tmp_path):
     with_liger = type("WithLiger", (GTPOTrainer,), {"liger_loss": None})
     with pytest.raises(ConfigError, match=r"does not support use_liger_kernel=True .*install trl>=1\.14"):
@@ -141,8 +140,9 @@ def test_unscorable_completions_are_invalid_rows(tiny_model, tmp_path):
     def sometimes_none(completion_ids, **kwargs):
         return [None if sum(ids) % 3 == 0 else float(sum(ids) % 2) for ids in completion_ids]
 
-    trainer = train(tiny_model, sometimes_none, **settings(tmp_path, entropy_penalty_center=True))
-    assert trainer.seen["invalid"] > 0
+    for options in ({"entropy_penalty_center": True}, {"scale_rewards": "batch"}):
+        trainer = train(tiny_model, sometimes_none, **settings(tmp_path, **options))
+        assert trainer.seen["invalid"] > 0
 
 
 def test_several_weighted_reward_functions(tiny_model, tmp_path):
@@ -271,5 +271,6 @@ def test_checked_trainer_detects_wrong_advantages(tiny_model, tmp_path, monkeypa
 def test_config_defaults_are_the_papers():
     config = GTPOConfig("unused")
     assert (config.loss_type, config.scale_rewards, config.beta) == ("grpo", "none", 0.0)
+    assert config.logging_steps == GRPOConfig("unused", bf16=False).logging_steps
     assert (config.conflict_positive_weight, config.conflict_negative_weight) == (2.0, 0.0)
     assert (config.entropy_penalty, config.entropy_threshold) == (0.1, math.log(2))

@@ -1,9 +1,10 @@
-"""GTPOConfig: GRPOConfig with the options of GTPO and other defaults for four of TRL's.
+"""GTPOConfig: GRPOConfig with the options of GTPO and other defaults for three of TRL's.
 
-Options of TRL that do not fit GTPO raise an error here, with the reason and a remedy. None is ignored silently.
+The few options of TRL that contradict GTPO raise an error here, with the reason and a remedy. No option is ignored.
 """
 
 import dataclasses
+import logging
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,10 @@ from gtpo.core.config import LN2, ShapingConfig
 from gtpo.errors import ConfigError, require_number
 from gtpo.trl.checks import check_training_options
 
-PROVEN_LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "luspo", "sapo")
+"""Losses that take one advantage per token."""
+
+logger = logging.getLogger(__name__)
 
 
 def _option(default: Any, text: str) -> Any:
@@ -32,8 +36,11 @@ class GTPOConfig(GRPOConfig):
     """
 
     loss_type: str = _option("grpo", "How token losses are averaged. grpo: over tokens, then over completions.")
-    scale_rewards: str = _option("none", "How rewards are scaled. GTPO only subtracts the mean of the group.")
-    logging_steps: float = _option(1, "Steps between two logs. Health checks need every step.")
+    scale_rewards: str = _option(
+        "none",
+        "What advantages are divided by: nothing (none, as in the paper), or the standard deviation of the rewards of "
+        "the group or batch. entropy_penalty is then measured in standard deviations.",
+    )
     beta: float = _option(0.0, "KL coefficient. GTPO needs no reference model; above 0 TRL loads one.")
 
     conflict_edges: str = _option("both", "Which runs of conflict tokens count: both, prefix, suffix or none.")
@@ -74,6 +81,7 @@ class GTPOConfig(GRPOConfig):
             require_number(name, getattr(self, name), lambda value, least=least: value >= least, f"at least {least}")
         self.shaping  # noqa: B018 (checks the options of the method)
         self._refuse_what_does_not_fit()
+        self._warn_if_entropy_is_pushed_both_ways()
 
     @property
     def shaping(self) -> ShapingConfig:
@@ -84,18 +92,11 @@ class GTPOConfig(GRPOConfig):
 
     def _refuse_what_does_not_fit(self) -> None:
         self._refuse(
-            self.loss_type not in PROVEN_LOSS_TYPES,
+            self.loss_type not in LOSS_TYPES,
             "loss_type",
-            "it weighs tokens by the sign of the advantage or by the entire sequence, and no test shows that this is "
-            "still GTPO",
-            f"use 'grpo', as in the formula, or another way to average: {', '.join(PROVEN_LOSS_TYPES[1:])}",
-        )
-        self._refuse(
-            self.scale_rewards != "none",
-            "scale_rewards",
-            "the advantage of GTPO is the reward minus the mean of its group. Dividing by a standard deviation "
-            "changes the unit of the entropy penalty and turns float noise in tied groups into signs",
-            "use scale_rewards='none'",
+            "it computes one weight per completion from the sign of its advantage, but GTPO has one advantage per "
+            "token",
+            f"use one of {', '.join(map(repr, LOSS_TYPES))}. The formula's is 'grpo'",
         )
         self._refuse(
             getattr(self, "multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize",
@@ -106,15 +107,18 @@ class GTPOConfig(GRPOConfig):
         self._refuse(
             getattr(self, "off_policy_mask_threshold", None) is not None,
             "off_policy_mask_threshold",
-            "it drops completions by the sign of their advantage, and would drop single tokens here",
+            "it keeps or drops entire completions by the sign of their advantage, but would drop single tokens here",
             "leave it unset; clipping (epsilon, delta) and the correction for vLLM still apply",
         )
-        for name in ("entropy_coef", "use_adaptive_entropy"):
-            self._refuse(
-                bool(getattr(self, name, False)),
-                name,
-                "a bonus that raises entropy works against GTPO's filter and penalty, which bound it from above",
-                "leave it off, or lower entropy_penalty",
+
+    def _warn_if_entropy_is_pushed_both_ways(self) -> None:
+        target = self.entropy_target if getattr(self, "use_adaptive_entropy", False) else 0.0
+        if self.entropy_filter != "off" and target > self.entropy_threshold:
+            logger.warning(
+                "entropy_target=%s is above entropy_threshold=%.3f: the adaptive bonus raises entropy to where the "
+                "filter excludes completions. Set entropy_target below the threshold, or entropy_filter='off'.",
+                target,
+                self.entropy_threshold,
             )
 
     def _refuse(self, is_refused: bool, name: str, reason: str, remedy: str) -> None:

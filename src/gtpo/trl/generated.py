@@ -80,7 +80,9 @@ class Generated:
     def summaries(self, trainer: Any) -> list[RowSummary]:
         self.require_sampled_rows()
         rewards = self.local_rewards(trainer)
-        totals = self.advantages if self.rewards is None else _totals(rewards, trainer.reward_weights.float().cpu())
+        totals = (
+            self.advantages if self.rewards is None else total_rewards(rewards, trainer.reward_weights.float().cpu())
+        )
         completion_ids: Tensor = self.batch["completion_ids"]
         return summarise(completion_ids, self.sizes, totals.tolist(), self.advantages.tolist(), end_tokens(trainer))
 
@@ -147,7 +149,7 @@ def with_conflicts(completions: list[CompletionRecord]) -> list[CompletionRecord
     ]
 
 
-def _totals(rewards: Tensor, weights: Tensor) -> Tensor:
+def total_rewards(rewards: Tensor, weights: Tensor) -> Tensor:
     """The weighted sum of each row's rewards; NaN if no function could score it."""
     total = (rewards * weights).nansum(1)
     return torch.where(rewards.isnan().all(1), torch.nan, total)

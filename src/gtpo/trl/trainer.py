@@ -14,6 +14,7 @@ from torch import Tensor
 from trl.models.utils import disable_gradient_checkpointing
 
 from gtpo.core.entropy import completion_entropy
+from gtpo.core.groups import ZERO_ADVANTAGE
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
@@ -21,9 +22,23 @@ from gtpo.errors import ConfigError, DataError, naming_the_step
 from gtpo.trl.config import GTPOConfig
 from gtpo.trl.fast import FastGRPOTrainer
 from gtpo.trl.gathering import Rows, complete_groups
-from gtpo.trl.generated import Generated, Shaping
+from gtpo.trl.generated import Generated, Shaping, total_rewards
 from gtpo.trl.recording import Recorder
 from gtpo.trl.state import InitialEntropyState
+
+IMAGE_INPUTS = (
+    "pixel_values",
+    "pixel_attention_mask",
+    "image_grid_thw",
+    "image_sizes",
+    "image_position_ids",
+    "spatial_shapes",
+    "num_images",
+    "num_tiles",
+    "token_type_ids",
+    "mm_token_type_ids",
+)
+"""What a batch of a vision-language model may have in addition, under the names that a scoring pass takes."""
 
 
 @dataclasses.dataclass
@@ -84,11 +99,6 @@ class GTPOTrainer(FastGRPOTrainer):
                 "every option of GRPOConfig."
             )
         super().__init__(model, reward_funcs, args, *rest, **kwargs)
-        if self._is_vlm:
-            raise ConfigError(
-                "GTPOTrainer does not support vision-language models: its entropy pass is not tested with images. "
-                "Pass a tokenizer as processing_class to train the text part, or use TRL's GRPOTrainer."
-            )
         if hasattr(self, "liger_loss"):
             raise ConfigError(
                 "GTPOTrainer does not support use_liger_kernel=True with this version of TRL: Liger's loss takes one "
@@ -110,6 +120,8 @@ class GTPOTrainer(FastGRPOTrainer):
         assert captured.rewards is not None
         group_size = self.num_generations if self.model.training else self.num_generations_eval
         is_scored = ~captured.rewards.isnan().all(dim=1)
+        if self.args.scale_rewards != "none":
+            batch["advantages"] = self._without_noise(batch["advantages"], captured.rewards, group_size)
         token_entropy = self._token_entropy(batch, captured)
         rows = complete_groups(self.accelerator, batch, token_entropy, is_scored, group_size)
         initial_entropy = self._measure_initial_entropy(rows)
@@ -158,6 +170,17 @@ class GTPOTrainer(FastGRPOTrainer):
         captured.token_entropy = entropy
         return logps, entropy if is_requested else None, aux_loss
 
+    def _without_noise(self, advantages: Tensor, rewards: Tensor, group_size: int) -> Tensor:
+        """Advantages that TRL has scaled, 0 where the reward equals the mean of its group.
+
+        Equal rewards differ from their mean by float noise, and TRL divides it by a standard deviation near 0. Before
+        that division, noise can be told from a difference.
+        """
+        totals = total_rewards(rewards, self.reward_weights.to(rewards.device)).view(-1, group_size)
+        is_mean = ((totals - totals.nanmean(dim=1, keepdim=True)).abs() <= ZERO_ADVANTAGE).flatten()
+        first = self.accelerator.process_index * len(advantages)
+        return advantages.masked_fill(is_mean[first : first + len(advantages)], 0.0)
+
     def _token_entropy(self, batch: dict[str, Any], captured: Captured) -> Tensor:
         """Entropies of the policy: from TRL's pass over old log-probs if it made one, else from a pass of our own."""
         if "old_per_token_logps" in batch:  # that pass is the first; otherwise the first may be the reference's
@@ -166,6 +189,7 @@ class GTPOTrainer(FastGRPOTrainer):
             return captured.token_entropy
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+        images = {name: batch[name] for name in IMAGE_INPUTS if name in batch}
         args, device = self.args, self.accelerator.device
         batch_size = args.per_device_train_batch_size if self.model.training else args.per_device_eval_batch_size
         with (
@@ -174,7 +198,13 @@ class GTPOTrainer(FastGRPOTrainer):
             torch.random.fork_rng([] if device.type in ("cpu", "mps") else [device], device_type=device.type),
         ):
             captured.token_logps, entropy, _ = self._get_per_token_logps_and_entropies(
-                self.model, ids, mask, batch["completion_ids"].shape[1], batch_size=batch_size, compute_entropy=True
+                self.model,
+                ids,
+                mask,
+                batch["completion_ids"].shape[1],
+                batch_size=batch_size,
+                compute_entropy=True,
+                **images,
             )
             return entropy
 

@@ -143,7 +143,8 @@ class TrimmedBatches(_Parent):
         **others: Any,
     ) -> Any:
         """Scoring passes over a generation batch run on rows sorted by length, each chunk cut to its longest row."""
-        is_trimmed = batch_size is not None and not torch.is_grad_enabled() and self._is_trimming()
+        is_scoring = batch_size is not None and not torch.is_grad_enabled()
+        is_trimmed = is_scoring and self._is_trimming() and not self._is_vlm
         unknown = [name for name, value in others.items() if value is not None and value is not False]
         if is_trimmed and unknown:
             self._warn_once(f"Scoring passes keep their padding: gtpo does not know the argument {unknown[0]} of TRL.")

@@ -10,7 +10,7 @@ WRONG = {
     "a wrong choice": ("rl: {loss_type: nonsense}", r"section rl: loss_type must be one of 'grpo', .*got 'nonsense'"),
     "a wrong type": ("rl: {num_generations: many}", r"section rl: num_generations='many': .*invalid int value"),
     "a wrong knob": ("gtpo: {entropy_filter: on_off}", r"section gtpo: entropy_filter must be one of"),
-    "a refused option": ("gtpo: {scale_rewards: group}", r"section gtpo: scale_rewards='group': GTPO does not"),
+    "a refused option": ("gtpo: {loss_type: vespo}", r"section gtpo: loss_type='vespo': GTPO does not"),
     "no rows": (
         "per_device_train_batch_size: 0",
         r"recipe\.yaml: per_device_train_batch_size must be at least 1, got 0",
