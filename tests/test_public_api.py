@@ -15,7 +15,7 @@ SIGNATURES = {
     ),
     "ShapingConfig": (
         "conflict_edges conflict_match conflict_positive_weight conflict_negative_weight entropy_filter "
-        "entropy_threshold entropy_penalty entropy_penalty_center"
+        "entropy_threshold entropy_penalty entropy_penalty_center entropy_penalty_relative"
     ),
     "watch": "trainer on_collapse record_groups record_every texts",
 }

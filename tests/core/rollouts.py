@@ -20,6 +20,7 @@ KNOBS = st.fixed_dictionaries(
         "entropy_threshold": st.sampled_from([math.log(2), 0.3137, 1.0571]),
         "entropy_penalty": st.sampled_from([0.0, 0.1, 1.0]),
         "entropy_penalty_center": st.booleans(),
+        "entropy_penalty_relative": st.booleans(),
     }
 )
 ORACLE_NAMES = {
@@ -31,6 +32,7 @@ ORACLE_NAMES = {
     "entropy_threshold": "threshold",
     "entropy_penalty": "gamma",
     "entropy_penalty_center": "center",
+    "entropy_penalty_relative": "relative",
 }
 
 

@@ -46,6 +46,7 @@ def test_every_number_of_a_small_batch():
             "gtpo/num_tokens_amplified": 2,
             "gtpo/frac_push_removed": (push[1] * 2 / 3 + push[2]) / sum(push),
             "gtpo/frac_push_added": push[0] * 2 / 4 / sum(push),
+            "gtpo/frac_sign_flipped": 0.0,
             "gtpo/frac_tied_groups": 2 / 3,
             "gtpo/frac_distinct": 5 / 6,  # the two 7s are one
         },
@@ -53,14 +54,20 @@ def test_every_number_of_a_small_batch():
     )
 
 
-def pushes(batch, initial_entropy, *, edges, match, positive, negative, filter_mode, threshold, gamma, center):
+def pushes(
+    batch, initial_entropy, *, edges, match, positive, negative, filter_mode, threshold, gamma, center, relative
+):
     """The push of all tokens, and what δ and λ remove and add, token by token in plain loops."""
-    sums = dict.fromkeys(("push", "removed", "added", "tokens", "conflict", "skipped", "amplified"), 0.0)
+    names = ("push", "removed", "added", "tokens", "conflict", "skipped", "amplified", "completions", "flipped")
+    sums = dict.fromkeys(names, 0.0)
     for me in batch:
+        push = me.advantage - paper.penalty(batch, me, gamma, center, relative)
+        sums["completions"] += me.valid
+        sums["flipped"] += (paper.sign(me) > 0 > push) or (paper.sign(me) < 0 < push)
         in_conflict = paper.conflicts(batch, me, edges, match)
         trained = [t for t in range(len(me.tokens)) if me.valid and me.is_trained(t)]
         for t in trained:
-            share = abs(me.advantage - paper.penalty(batch, me, gamma, center)) / len(trained)
+            share = abs(push) / len(trained)
             weight = (positive if me.advantage > 0 else negative) if in_conflict[t] else 1.0
             sums["push"] += share
             sums["tokens"] += 1
@@ -85,6 +92,7 @@ def test_removed_and_added_push_equal_plain_loops(batch, knobs, initial_entropy)
     assert metrics["gtpo/frac_push_removed"] == pytest.approx(wanted["removed"] / push, rel=1e-4, abs=1e-6)
     assert metrics["gtpo/frac_push_added"] == pytest.approx(wanted["added"] / push, rel=1e-4, abs=1e-6)
     assert metrics["gtpo/frac_conflict"] == pytest.approx(wanted["conflict"] / tokens)
+    assert metrics["gtpo/frac_sign_flipped"] == pytest.approx(wanted["flipped"] / (wanted["completions"] or 1.0))
     assert metrics["gtpo/num_tokens_skipped"] == wanted["skipped"]
     assert metrics["gtpo/num_tokens_amplified"] == wanted["amplified"]
 

@@ -154,6 +154,7 @@ def test_the_result_has_no_gradient():
         ("entropy_penalty", math.nan),
         ("entropy_penalty", "0.1"),
         ("entropy_penalty_center", "false"),
+        ("entropy_penalty_relative", "false"),
     ],
 )
 def test_a_wrong_option_is_refused_by_name_and_value(knob, value):

@@ -78,10 +78,13 @@ def is_kept(me: Completion, mode: str, threshold: float, initial_entropy: float)
     return mean_entropy(me) <= threshold
 
 
-def penalty(batch: list[Completion], me: Completion, gamma: float, center: bool) -> float:
+def penalty(batch: list[Completion], me: Completion, gamma: float, center: bool, relative: bool = False) -> float:
+    group = [other for other in batch if other.group == me.group and other.valid]
+    if relative:
+        squares = [other.advantage**2 for other in group if sign(other) != 0]
+        gamma *= math.sqrt(sum(squares) / max(1, len(group)))
     if not center:
         return gamma * mean_entropy(me)
-    group = [other for other in batch if other.group == me.group and other.valid]
     if all(sign(other) == 0 for other in group):
         return 0.0
     return gamma * (mean_entropy(me) - sum(mean_entropy(other) for other in group) / max(1, len(group)))
@@ -100,11 +103,12 @@ def shaped(
     threshold: float = math.log(2),
     gamma: float = 0.1,
     center: bool = False,
+    relative: bool = False,
 ) -> list[float]:
     """Ã of one completion, token by token."""
     out: list[float] = []
     for t, in_conflict in enumerate(conflicts(batch, me, edges, match)):
         weight = (positive if me.advantage > 0 else negative) if in_conflict else 1.0
         moves = me.valid and me.is_trained(t) and is_kept(me, filter_mode, threshold, initial_entropy)
-        out.append((me.advantage - penalty(batch, me, gamma, center)) * weight if moves else 0.0)
+        out.append((me.advantage - penalty(batch, me, gamma, center, relative)) * weight if moves else 0.0)
     return out

@@ -88,6 +88,7 @@ class CheckedTrainer(GTPOTrainer):
                 threshold=args.entropy_threshold,
                 gamma=args.entropy_penalty,
                 center=args.entropy_penalty_center,
+                relative=args.entropy_penalty_relative,
             )
             got = batch["advantages"][row].cpu()
             torch.testing.assert_close(got[: len(expected)], torch.tensor(expected), atol=1e-4, rtol=1e-4)

@@ -32,6 +32,7 @@ EVEN_STEPS = {
 CASES = {
     "split": {"num_generations": 12},
     "split for two processes": {"num_generations": 4},
+    "split for three processes, divided advantages": {"num_generations": 6, "scale_rewards": "group"},
     "split for three processes, centred": {
         "num_generations": 6,
         "entropy_penalty_center": True,

@@ -27,6 +27,7 @@ WORKS_WITH = {
         "entropy_penalty": 0.7,
         "entropy_penalty_center": True,
     },
+    "a penalty relative to the spread of rewards": {"entropy_penalty": 0.7, "entropy_penalty_relative": True},
     "lora": {"peft_config": LORA},
     "gradient accumulation": {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4},
     "gradient checkpointing": {"gradient_checkpointing": True},
@@ -256,7 +257,7 @@ def test_every_documented_metric_is_logged(tiny_model, tmp_path):
     documented = """
         entropy_mean entropy_max token_entropy initial_entropy frac_kept fully_filtered frac_conflict
         frac_conflict_prefix frac_conflict_suffix num_tokens_skipped num_tokens_amplified frac_push_removed
-        frac_push_added frac_tied_groups frac_distinct seconds_sampling seconds_shaping
+        frac_push_added frac_sign_flipped frac_tied_groups frac_distinct seconds_sampling seconds_shaping
     """
     assert logged_names == set(documented.split())
 

@@ -56,12 +56,13 @@ def test_every_setting_is_read():
         "entropy_threshold": 0.7,
         "entropy_penalty": 0,
         "entropy_penalty_center": True,
+        "entropy_penalty_relative": True,
         "initial_entropy": 0.3,
         "initial_entropy_prompts": 8,
     }
     assert list(given) == [field.name for field in dataclasses.fields(Settings)]
     settings = read_settings(options(algorithm__gtpo=given))
-    assert settings == Settings("suffix", "prefix", 1.0, 0.5, "negative", 0.7, 0.0, True, 0.3, 8)
+    assert settings == Settings("suffix", "prefix", 1.0, 0.5, "negative", 0.7, 0.0, True, True, 0.3, 8)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ class ShapingConfig:
     entropy_threshold: float = LN2
     entropy_penalty: float = 0.1  # γ, in units of reward
     entropy_penalty_center: bool = False
+    entropy_penalty_relative: bool = False  # γ in units of the spread of the group's rewards
 
     def __post_init__(self) -> None:
         require_choice("conflict_edges", self.conflict_edges, get_args(Edges))
@@ -44,5 +45,5 @@ class ShapingConfig:
         require_number("entropy_threshold", threshold, lambda x: x > 0, "a number > 0, in nats (the paper's is ln 2)")
         rule = f"a number between 0 and {LARGEST:g}, in units of reward"
         require_number("entropy_penalty", penalty, lambda x: 0 <= x <= LARGEST, rule)
-        center = self.entropy_penalty_center
-        require(center in (True, False), "entropy_penalty_center", center, "True or False")
+        for name in ("entropy_penalty_center", "entropy_penalty_relative"):
+            require(getattr(self, name) in (True, False), name, getattr(self, name), "True or False")

@@ -8,7 +8,7 @@ from typing import get_args
 
 import torch
 
-from gtpo.core.config import LN2, EntropyFilter
+from gtpo.core.config import LN2, EntropyFilter, ShapingConfig
 from gtpo.core.groups import advantage_sign, group_sum, is_tied
 from gtpo.core.types import RowBools, RowFloats, RowInts, TokenFloats, TokenMask
 from gtpo.errors import ConfigError, require, require_choice
@@ -72,24 +72,34 @@ def entropy_filter(
 
 
 def entropy_penalty(
-    entropy: RowFloats, sign: RowFloats, group_ids: RowInts, valid: RowBools, *, coefficient: float, center: bool
+    entropy: RowFloats, advantages: RowFloats, group_ids: RowInts, valid: RowBools, config: ShapingConfig
 ) -> RowFloats:
     """γ⟨H⟩_i, to be subtracted from A_i.
 
     Centred, it is γ(⟨H⟩_i − mean over the valid rows of the group), and 0 in tied groups. It then adds no common push,
     and a group whose answers are all equally good does not move.
 
-    >>> entropy, sign, group = torch.tensor([0.2, 0.4]), torch.tensor([1.0, -1.0]), torch.tensor([0, 0])
+    Relative, it is multiplied by σ, the root mean square of the advantages of the group. γ is then measured in
+    standard deviations of the group's rewards. σ is 0 in tied groups.
+
+    >>> entropy, advantages, group = torch.tensor([0.2, 0.4]), torch.tensor([0.5, -0.5]), torch.tensor([0, 0])
     >>> valid = torch.tensor([True, True])
-    >>> entropy_penalty(entropy, sign, group, valid, coefficient=0.1, center=False)
+    >>> entropy_penalty(entropy, advantages, group, valid, ShapingConfig())
     tensor([0.0200, 0.0400])
-    >>> entropy_penalty(entropy, sign, group, valid, coefficient=0.1, center=True)
+    >>> entropy_penalty(entropy, advantages, group, valid, ShapingConfig(entropy_penalty_center=True))
     tensor([-0.0100,  0.0100])
+    >>> entropy_penalty(entropy, advantages, group, valid, ShapingConfig(entropy_penalty_relative=True))
+    tensor([0.0100, 0.0200])
     """
-    if coefficient == 0.0:
-        return torch.zeros_like(entropy)
-    if not center:
-        return coefficient * entropy
-    measured = torch.where(valid, entropy, torch.zeros_like(entropy))
-    mean = group_sum(measured, group_ids) / group_sum(valid.to(entropy.dtype), group_ids).clamp(min=1)
-    return torch.where(is_tied(sign, group_ids), torch.zeros_like(entropy), coefficient * (entropy - mean))
+    zero = torch.zeros_like(entropy)
+    if config.entropy_penalty == 0.0:
+        return zero
+    penalty = config.entropy_penalty * entropy
+    sign, size = advantage_sign(advantages, valid), group_sum(valid.to(entropy.dtype), group_ids).clamp(min=1)
+    if config.entropy_penalty_center:
+        mean = group_sum(torch.where(valid, penalty, zero), group_ids) / size
+        penalty = torch.where(is_tied(sign, group_ids), zero, penalty - mean)
+    if config.entropy_penalty_relative:
+        signed = torch.where(sign == 0, torch.zeros_like(advantages), advantages)
+        penalty = penalty * (group_sum(signed.square(), group_ids) / size).sqrt()
+    return penalty

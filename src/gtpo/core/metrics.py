@@ -21,6 +21,7 @@ _RATIOS = {
     "gtpo/frac_conflict_suffix": ("suffix", "tokens"),
     "gtpo/frac_push_removed": ("removed", "push"),
     "gtpo/frac_push_added": ("added", "push"),
+    "gtpo/frac_sign_flipped": ("flipped", "completions"),
     "gtpo/frac_tied_groups": ("tied", "groups"),
     "gtpo/frac_distinct": ("distinct", "completions"),
 }
@@ -50,6 +51,7 @@ def metric_totals(
     gained = (weight - 1).clamp(min=0) * moving
     entropy = torch.where(counted, shaped.entropy, torch.zeros_like(shaped.entropy))
     share_of_group = valid / group_sum(valid.float(), group_ids).clamp(min=1)
+    sign = advantage_sign(advantages, valid)
     copies = group_sum(valid.float(), _completion_numbers(completion_ids, completion_mask, group_ids))
     sums = {
         "completions": valid,
@@ -66,8 +68,9 @@ def metric_totals(
         "push": magnitude * counted,
         "removed": lost.sum(1) * push_per_token,
         "added": gained.sum(1) * push_per_token,
+        "flipped": sign * shaped.push < 0,
         "groups": share_of_group,
-        "tied": share_of_group * is_tied(advantage_sign(advantages, valid), group_ids),
+        "tied": share_of_group * is_tied(sign, group_ids),
         "distinct": valid / copies.clamp(min=1),
     }
     largest = torch.cat([entropy.new_zeros(1), entropy[rows]]).max()
@@ -99,6 +102,7 @@ def logged_metrics(totals: Float[Tensor, "N K"]) -> dict[str, float]:
     | gtpo/frac_conflict, …_prefix, …_suffix | trained tokens that are in a conflict run |
     | gtpo/num_tokens_skipped, gtpo/num_tokens_amplified | tokens of kept completions with λ < 1, and with λ > 1 |
     | gtpo/frac_push_removed, gtpo/frac_push_added | of Σ|A − γ⟨H⟩|: removed by δ and λ < 1; added by λ > 1 |
+    | gtpo/frac_sign_flipped | completions whose A − γ⟨H⟩ has the opposite sign of A |
     | gtpo/frac_tied_groups | groups without a better and a worse completion |
     | gtpo/frac_distinct | distinct completions of a prompt, as a fraction: 1 if no two are equal |
 

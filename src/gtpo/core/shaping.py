@@ -86,9 +86,7 @@ def shape_advantages(
         threshold=config.entropy_threshold,
         mode=config.entropy_filter,
     )
-    penalty = entropy_penalty(
-        entropy, sign, group_ids, valid, coefficient=config.entropy_penalty, center=config.entropy_penalty_center
-    )
+    penalty = entropy_penalty(entropy, advantages, group_ids, valid, config)
 
     push = torch.where(valid, advantages - penalty.to(advantages.dtype), zero)  # A − γ⟨H⟩
     conflict_weight = torch.where(sign > 0, config.conflict_positive_weight, config.conflict_negative_weight)

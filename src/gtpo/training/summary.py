@@ -123,7 +123,8 @@ def _try_rewards(prepared: Prepared) -> list[tuple[str, str]]:
         spread += abs(weight * (high - low))
     penalty = getattr(config, "entropy_penalty", 0.0)
     suggested = ShapingConfig().entropy_penalty * spread / PAPER_SPREAD
-    if penalty > 4 * suggested > 0:
+    is_in_units_of_reward = config.scale_rewards == "none" and not getattr(config, "entropy_penalty_relative", False)
+    if is_in_units_of_reward and penalty > 4 * suggested > 0:
         differences = f"the paper's rewards differ by {PAPER_SPREAD:g}, these by {spread:.2g}"
         advice = f"Between right answers and nonsense {differences}. Try --entropy_penalty {suggested:.1g}."
         lines.append(("note", f"entropy_penalty {penalty:g} is in units of reward. {advice}"))

@@ -59,6 +59,9 @@ class GTPOConfig(GRPOConfig):
     entropy_threshold: float = _option(LN2, "The entropy threshold in nats. The paper's is ln 2.")
     entropy_penalty: float = _option(0.1, "γ, in units of reward. The paper's rewards range from 0 to 20.")
     entropy_penalty_center: bool = _option(False, "Subtract the group's mean entropy; tied groups get no penalty.")
+    entropy_penalty_relative: bool = _option(
+        False, "Measure entropy_penalty in standard deviations of the group's rewards instead of units of reward."
+    )
     initial_entropy: float | None = _option(None, "Mean entropy of the initial policy. Default: measured.")
     initial_entropy_prompts: int = _option(32, "How many of the first prompts the initial entropy is measured on.")
 

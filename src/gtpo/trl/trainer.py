@@ -23,6 +23,7 @@ from gtpo.trl.config import GTPOConfig
 from gtpo.trl.fast import FastGRPOTrainer
 from gtpo.trl.gathering import Rows, complete_groups
 from gtpo.trl.generated import Generated, Shaping, total_rewards
+from gtpo.trl.penalty import PenaltyCheck
 from gtpo.trl.recording import Recorder
 from gtpo.trl.state import InitialEntropyState
 
@@ -105,6 +106,7 @@ class GTPOTrainer(FastGRPOTrainer):
                 "advantage per completion. Set use_liger_kernel=False, or install trl>=1.14."
             )
         self.initial_entropy = InitialEntropy(args.initial_entropy_prompts, given=args.initial_entropy)
+        self._penalty_check = PenaltyCheck(args.entropy_penalty)
         self.gtpo_recorder = Recorder(args.record_groups, args.record_every)
         self.add_callback(self.gtpo_recorder)
         self.add_callback(InitialEntropyState(self.initial_entropy))
@@ -137,6 +139,8 @@ class GTPOTrainer(FastGRPOTrainer):
                 valid=rows.valid,
                 config=self.args.shaping,
             )
+        if self.model.training and self.accelerator.is_main_process:
+            self._penalty_check.check(rows.advantages, shaped, rows.group_ids)
         assert captured.token_logps is not None
         first, entropy = rows.local.start, rows.token_entropy
         shaping = Shaping(shaped, rows.advantages, entropy, captured.token_logps, first, initial_entropy)
