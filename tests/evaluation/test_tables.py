@@ -86,6 +86,7 @@ def test_rows_are_in_order_of_k_even_if_files_have_different_ks():
     rows = summary_rows(evaluation(few, measured("B", "x", 0.5)), "x")
     assert [row[0] for row in rows[1:4]] == ["pass@1 %", "pass@4 %", "pass@8 %"]
     assert rows[-1][0] == "format %"
+    assert "maj@1 %" not in [row[0] for row in rows]  # it equals pass@1
 
 
 def test_sampling_is_described_once_or_per_model():

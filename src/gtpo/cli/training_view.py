@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from gtpo.logged import LN2
+from gtpo.logged import LN2, series
 from gtpo.training.config.options import RunOptions
 from gtpo.training.run_folder import RunFolder
 
@@ -57,18 +57,25 @@ def line(logs: dict[str, Any]) -> str:
 
     >>> line({"reward": 12.5, "accuracy": 0.4, "gtpo/entropy_mean": 0.41, "gtpo/frac_kept": 0.9})
     'reward 12.5  accuracy 40%  entropy 0.41 < ln 2  kept 90%'
+    >>> line({"reward": 0.4375, "rewards/accuracy_reward/mean": 0.4375})
+    'reward 0.438  accuracy 44%'
     """
     entropy = logs.get("gtpo/entropy_mean", logs.get("entropy"))  # ⟨H⟩: what the filter compares with ln 2
     parts = [
-        ("reward {:.1f}", logs.get("reward")),
+        ("reward {:.3g}", logs.get("reward")),
         ("loss {:.3f}", logs.get("loss") if logs.get("reward") is None else None),
-        ("accuracy {:.0%}", logs.get("accuracy")),
-        ("format {:.0%}", logs.get("format")),
+        ("accuracy {:.0%}", _fraction(logs, "accuracy")),
+        ("format {:.0%}", _fraction(logs, "format")),
         (f"entropy {{:.2f}} {'<' if entropy is None or entropy < LN2 else '>'} ln 2", entropy),
         ("kept {:.0%}", logs.get("gtpo/frac_kept")),
         ("conflict {:.0%}", logs.get("gtpo/frac_conflict")),
     ]
     return "  ".join(text.format(value) for text, value in parts if value is not None)
+
+
+def _fraction(logs: dict[str, Any], meaning: str) -> float | None:
+    """An accuracy or a format rate, also one that a reward function of that name logs."""
+    return next(iter(series([{"step": 0, **logs}], meaning).values), None)
 
 
 def closing_table(run: RunFolder, options: RunOptions) -> str:

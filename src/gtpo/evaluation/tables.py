@@ -24,7 +24,10 @@ _LABELS = {
 
 
 def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
-    """The metrics of one problem set with intervals, header first: a column per model, then one per difference."""
+    """The metrics of one problem set with intervals, header first: a column per model, then one per difference.
+
+    maj@1 is left out, because it equals pass@1.
+    """
     measurements = [measured for measured in evaluation.measurements if measured.problems == problems]
     differences = [difference for difference in evaluation.differences if difference.problems == problems]
     header = ["", *(printable(measured.model) for measured in measurements)]
@@ -32,7 +35,7 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
     for difference in differences:
         note = "" if sizes == {difference.num_problems} else f" (first {difference.num_problems} problems)"
         header.append(f"{printable(difference.first)} − {printable(difference.second)}{note}")
-    names = dict.fromkeys(name for measured in measurements for name in measured.estimates)
+    names = dict.fromkeys(name for measured in measurements for name in measured.estimates if name != "maj@1")
     rows = [header]
     for name in sorted(names, key=_order):
         row = [_label(name)]

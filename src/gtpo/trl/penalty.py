@@ -1,7 +1,8 @@
 """A warning if the entropy penalty is too large for the rewards.
 
-γ is in units of reward, and the paper's 0.1 is for rewards from 0 to 20. There γ⟨H⟩ is about a hundredth of the spread
-of rewards within a group. With rewards between 0 and 1 the same γ can push down every completion, good and bad.
+γ is in units of reward, and the paper's 0.1 is for rewards from 0 to 20. With half of the rewards at 10, half at 20
+and an entropy of 0.5, γ⟨H⟩ = 0.05 is a hundredth of their standard deviation. With rewards between 0 and 1 the same γ
+can push down every completion, good and bad.
 """
 
 import logging
