@@ -11,15 +11,18 @@ from gtpo.trl.penalty import PenaltyCheck
 from tests.trl.checked import last_log, parity_reward, settings, train
 
 
-def warnings_of(check, advantages, entropy, caplog, **options):
+def checking(entropy_penalty, **options):
+    return PenaltyCheck(gtpo.ShapingConfig(entropy_penalty=entropy_penalty, **options))
+
+
+def warnings_of(check, advantages, entropy, caplog):
     """What a batch of one group adds to the log, if all tokens of a completion have the same entropy."""
     size = len(advantages)
     ids, group = torch.arange(2 * size).reshape(size, 2), torch.zeros(size, dtype=torch.int64)
     values = torch.tensor(advantages)
-    config = gtpo.ShapingConfig(entropy_penalty=check.entropy_penalty, **options)
     spread_out = torch.tensor(entropy).unsqueeze(1).expand(size, 2)
     shaped = gtpo.shape_advantages(
-        ids, torch.ones_like(ids), values, spread_out, group, initial_entropy=9.0, config=config
+        ids, torch.ones_like(ids), values, spread_out, group, initial_entropy=9.0, config=check.config
     )
     caplog.clear()
     check.check(values, shaped, group)
@@ -30,23 +33,23 @@ def test_a_penalty_of_more_than_a_tenth_of_the_spread_is_warned_about_with_the_v
     advantages, entropy = [0.75, -0.25, -0.25, -0.25], [0.2, 0.4, 0.6, 0.8]
     spread = (sum(a * a for a in advantages) / 4) ** 0.5
     limit = 0.1 * spread / 0.5  # γ·⟨H⟩ is a tenth of the spread there
-    assert not warnings_of(PenaltyCheck(0.99 * limit), advantages, entropy, caplog)
-    (text,) = warnings_of(PenaltyCheck(1.01 * limit), advantages, entropy, caplog)
+    assert not warnings_of(checking(0.99 * limit), advantages, entropy, caplog)
+    (text,) = warnings_of(checking(1.01 * limit), advantages, entropy, caplog)
     assert f"entropy_penalty={1.01 * limit:g} is large" in text
-    suggested = float(re.search(r"Set entropy_penalty=([^,]+),", text).group(1))
+    suggested = float(re.search(r"Set entropy_penalty=([^,]+), or", text).group(1))
     assert suggested == pytest.approx(0.01 * spread / 0.5, rel=0.1)
-    assert not warnings_of(PenaltyCheck(suggested), advantages, entropy, caplog)
+    assert not warnings_of(checking(suggested), advantages, entropy, caplog)
 
 
 def test_the_paper_and_a_relative_penalty_are_not_warned_about(caplog):
-    assert not warnings_of(PenaltyCheck(0.1), [5.0, -5.0], [0.6, 0.6], caplog)
-    assert not warnings_of(PenaltyCheck(0.1), [0.1, -0.1], [0.6, 0.6], caplog, entropy_penalty_relative=True)
-    assert not warnings_of(PenaltyCheck(0.1), [0.1, -0.1], [0.6, 0.6], caplog, entropy_penalty_center=True)
-    assert not warnings_of(PenaltyCheck(0.0), [0.1, -0.1], [0.6, 0.6], caplog)
+    assert not warnings_of(checking(0.1), [5.0, -5.0], [0.6, 0.6], caplog)
+    assert not warnings_of(checking(0.1, entropy_penalty_relative=True), [0.1, -0.1], [0.6, 0.6], caplog)
+    assert not warnings_of(checking(0.1, entropy_penalty_center=True), [0.1, -0.1], [0.6, 0.6], caplog)
+    assert not warnings_of(checking(0.0), [0.1, -0.1], [0.6, 0.6], caplog)
 
 
 def test_tied_groups_are_not_counted_and_only_the_first_batches_are(caplog):
-    check = PenaltyCheck(0.1, num_batches=2)
+    check = PenaltyCheck(gtpo.ShapingConfig(), num_batches=2)
     for advantages in ([0.0, 0.0], [5.0, -5.0], [0.0, 0.0], [5.0, -5.0]):
         assert not warnings_of(check, advantages, [0.5, 0.5], caplog)
     assert not warnings_of(check, [0.1, -0.1], [0.5, 0.5], caplog)

@@ -9,6 +9,7 @@ import logging
 
 from torch import Tensor
 
+from gtpo.core.config import ShapingConfig
 from gtpo.core.groups import advantage_sign, is_tied
 from gtpo.core.shaping import ShapedAdvantages
 
@@ -24,8 +25,8 @@ logger = logging.getLogger(__name__)
 class PenaltyCheck:
     """Compares the penalty with the rewards in the first batches that have groups with different rewards."""
 
-    def __init__(self, entropy_penalty: float, num_batches: int = 5) -> None:
-        self.entropy_penalty = entropy_penalty
+    def __init__(self, config: ShapingConfig, num_batches: int = 5) -> None:
+        self.config = config
         self.num_batches = num_batches  # how many are still to be checked
 
     def check(self, advantages: Tensor, shaped: ShapedAdvantages, group_ids: Tensor) -> None:
@@ -34,7 +35,8 @@ class PenaltyCheck:
         The spread is the root mean square of A over the valid completions of groups that are not tied. Complete groups
         are expected; those of one process are enough.
         """
-        if self.entropy_penalty == 0 or self.num_batches == 0:
+        coefficient = self.config.entropy_penalty
+        if coefficient == 0 or self.num_batches == 0:
             return
         counted = shaped.valid & ~is_tied(advantage_sign(advantages, shaped.valid), group_ids)
         if not counted.any():
@@ -44,13 +46,14 @@ class PenaltyCheck:
         spread = advantages[counted].square().mean().sqrt().item()
         if penalty > LARGE * spread:
             self.num_batches = 0
+            other = ", or entropy_penalty_relative=True to measure it in standard deviations"
             logger.warning(
-                "entropy_penalty=%g is large for these rewards: on average it subtracts %.2g from the advantage of a "
-                "completion, and rewards differ by %.2g within a group (standard deviation). Good completions may be "
-                "pushed down; gtpo/frac_sign_flipped counts them. Set entropy_penalty=%.1g, or "
-                "entropy_penalty_relative=True to measure it in standard deviations.",
-                self.entropy_penalty,
+                "entropy_penalty=%g is large for these rewards: on average it changes the advantage of a completion "
+                "by %.2g, and rewards differ by %.2g within a group (standard deviation). Good completions may be "
+                "pushed down; gtpo/frac_sign_flipped counts them. Set entropy_penalty=%.1g%s.",
+                coefficient,
                 penalty,
                 spread,
-                self.entropy_penalty * USUAL * spread / penalty,
+                coefficient * USUAL * spread / penalty,
+                "" if self.config.entropy_penalty_relative else other,
             )

@@ -106,7 +106,7 @@ class GTPOTrainer(FastGRPOTrainer):
                 "advantage per completion. Set use_liger_kernel=False, or install trl>=1.14."
             )
         self.initial_entropy = InitialEntropy(args.initial_entropy_prompts, given=args.initial_entropy)
-        self._penalty_check = PenaltyCheck(args.entropy_penalty)
+        self._penalty_check = PenaltyCheck(args.shaping)
         self.gtpo_recorder = Recorder(args.record_groups, args.record_every)
         self.add_callback(self.gtpo_recorder)
         self.add_callback(InitialEntropyState(self.initial_entropy))

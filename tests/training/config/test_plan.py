@@ -56,6 +56,13 @@ def test_words_that_yaml_parses_as_false_keep_their_meaning(tmp_path):
     assert make_plan(recipe, {}).config.scale_rewards == "none"
 
 
+@pytest.mark.parametrize("method", ["gtpo", "grpo", "sft"])
+def test_every_step_is_logged_unless_the_recipe_says_otherwise(method):
+    assert make_plan(None, parse_overrides(["--method", method])).config.logging_steps == 1
+    chosen = ["--method", method, "--logging_steps", "5"]
+    assert make_plan(None, parse_overrides(chosen)).config.logging_steps == 5
+
+
 def test_the_labs_settings_do_not_apply_to_another_model():
     assert make_plan(None, parse_overrides(["--model", "lab"])).config.learning_rate == 2e-4
     other = make_plan(None, parse_overrides(["--model", "Qwen/Qwen2.5-0.5B-Instruct", "--problems", "gsm8k"])).config
