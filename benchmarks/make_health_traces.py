@@ -1,130 +1,245 @@
-"""Makes one trace of a lab run for docs/health.md: `python benchmarks/make_health_traces.py NAME --out DIR`.
+"""Makes the traces of docs/health.md: short lab runs under TRL's defaults, sound ones and ones that break on purpose.
 
-Healthy traces are ordinary runs. Broken ones have a common mistake on purpose: a learning rate that is too high, a
-reward with the wrong sign, or a reward that can be hacked.
+`python benchmarks/make_health_traces.py NAME... --out DIR` writes one small CSV file per trace. Without names, those
+that DIR does not hold yet are made. A name ends in the seed of its run. Thresholds were set on the traces with an even seed
+only; those with an odd seed were first judged when the thresholds were fixed.
 """
 
 import argparse
 import csv
+import math
 import random
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 COMPLETE = re.compile(r"<reasoning>([^<>]+)</reasoning>\s*<answer>([^<>]+)</answer>\s*")
-KEPT_DIGITS = 5
+KEPT_DIGITS = 4
+TRUE_ACCURACY = "true/accuracy"
+"""A column that no check reads: the fraction of right answers, whatever the reward says."""
+COLUMNS = re.compile(
+    r"step|loss|grad_norm|learning_rate|reward|rewards/[^/]*/mean|completions/(mean_length|clipped_ratio)|entropy"
+    r"|frac_reward_zero_std|sampling/[^/]*/mean|gtpo/(entropy_mean|frac_kept)|health/vocab_size|true/accuracy"
+)
 
+GTPO = {"method": "gtpo"}
+ROWS_OF_10 = {"steps": 100, "logging_steps": 10}
+BATCH = {"num_prompts": 8, "steps": 30}
 TRACES: dict[str, dict[str, Any]] = {
-    "sound_gtpo_1e-4": {"method": "gtpo", "learning_rate": 1e-4, "seed": 2},
-    "sound_gtpo_5e-5": {"method": "gtpo", "learning_rate": 5e-5, "seed": 3},
-    "sound_grpo_1e-4": {"method": "grpo", "learning_rate": 1e-4, "seed": 4},
-    "sound_grpo_5e-5": {"method": "grpo", "learning_rate": 5e-5, "seed": 7},
-    "declining_grpo_2e-4": {"method": "grpo", "learning_rate": 2e-4, "seed": 1},
-    "broken_grpo_8e-4": {"method": "grpo", "learning_rate": 8e-4, "seed": 5},
-    "broken_grpo_1.5e-3": {"method": "grpo", "learning_rate": 1.5e-3, "seed": 1},
-    "broken_gtpo_1.5e-3": {"method": "gtpo", "learning_rate": 1.5e-3, "seed": 2},
-    "broken_grpo_6e-3": {"method": "grpo", "learning_rate": 6e-3, "seed": 3},
-    "broken_grpo_wrong_sign": {"method": "grpo", "learning_rate": 4e-4, "seed": 1, "reward": "wrong_sign"},
-    "broken_gtpo_wrong_sign": {"method": "gtpo", "learning_rate": 4e-4, "seed": 6, "reward": "wrong_sign"},
-    "broken_grpo_long": {"method": "grpo", "learning_rate": 3e-4, "seed": 1, "reward": "long"},
-    "broken_grpo_short": {"method": "grpo", "learning_rate": 3e-4, "seed": 1, "reward": "short"},
-    "broken_grpo_noise": {"method": "grpo", "learning_rate": 4e-4, "seed": 1, "reward": "noise"},
+    "broken_learning_rate_s0": {"learning_rate": 5e-3},
+    "broken_learning_rate_s1": {"learning_rate": 1e-2, **GTPO},
+    "sound_one_prompt_s30": {"learning_rate": 1e-4, "steps": 60},
+    "sound_one_prompt_s31": {"learning_rate": 1e-4, "steps": 60, **GTPO},
+    "broken_wrong_sign_s4": {"learning_rate": 1e-3, "reward": "wrong_sign"},
+    "broken_wrong_sign_s5": {"learning_rate": 1e-3, "reward": "wrong_sign", **GTPO},
+    "broken_truncated_s10": {"max_completion_length": 8},
+    "broken_truncated_s11": {"max_completion_length": 12, **GTPO},
+    "broken_tied_s14": {"reward": "constant"},
+    "broken_tied_s15": {"reward": "constant", **GTPO},
+    "broken_uniform_s22": {"random_weights": True, "learning_rate": 1e-5},
+    "broken_uniform_s23": {"random_weights": True, "learning_rate": 1e-5, **GTPO},
+    "broken_nan_s16": {"nan_at": 25},
+    "broken_nan_s17": {"nan_at": 3},
+    "broken_late_s20": {"learning_rate": 1e-4, "jump_at": 36, "steps": 60},
+    "broken_late_s21": {"learning_rate": 1e-4, "jump_at": 48, "steps": 60, **GTPO},
+    "broken_hack_length_s6": {"learning_rate": 5e-4, "reward": "long", "steps": 60},
+    "broken_hack_length_s7": {"learning_rate": 5e-4, "reward": "long", "steps": 60, **GTPO},
+    "sound_one_prompt_s32": {"learning_rate": 5e-5, "steps": 60, **GTPO},
+    "sound_one_prompt_s33": {"learning_rate": 2e-4, "steps": 60},
+    "broken_hack_format_s8": {"learning_rate": 5e-4, "reward": "brief", "steps": 60},
+    "broken_hack_format_s9": {"learning_rate": 8e-4, "reward": "brief", "steps": 60},
+    "broken_entropy_s12": {"learning_rate": 1e-3, "reward": "noise", "temperature": 1.4},
+    "broken_entropy_s13": {"learning_rate": 1e-3, "reward": "noise", "temperature": 1.4, **GTPO},
+    "broken_sampler_s18": {"learning_rate": 5e-5, "sampler_noise": 0.3},
+    "broken_sampler_s19": {"learning_rate": 5e-5, "sampler_noise": 0.5},
+    "sound_rows_of_10_s38": {"learning_rate": 1e-4, **ROWS_OF_10},
+    "sound_rows_of_10_s39": {"learning_rate": 1e-4, **ROWS_OF_10, **GTPO},
+    "broken_rows_of_10_s2": {"learning_rate": 5e-3, **ROWS_OF_10, "steps": 60},
+    "broken_rows_of_10_s3": {"learning_rate": 3e-3, **ROWS_OF_10, "steps": 60},
+    "idle_learning_rate_s24": {"learning_rate": 1e-6, "steps": 60},
+    "idle_learning_rate_s25": {"learning_rate": 1e-6, "steps": 60, **GTPO},
+    "sound_batch_s34": {"learning_rate": 3e-4, **BATCH},
+    "sound_batch_s35": {"learning_rate": 3e-4, **BATCH, **GTPO},
+    "broken_batch_s26": {"learning_rate": 4e-3, **BATCH},
+    "broken_batch_s27": {"learning_rate": 6e-3, **BATCH, **GTPO},
+    "sound_batch_s36": {"learning_rate": 1e-4, **BATCH, **GTPO},
+    "sound_batch_s37": {"learning_rate": 1e-4, **BATCH},
 }
-"""The options of each trace; `main` has the defaults."""
+"""The options of each trace on top of `DEFAULTS`, in the order in which they are made."""
+
+DEFAULTS: dict[str, Any] = {
+    "method": "grpo", "reward": "right", "learning_rate": 1e-4, "num_prompts": 1, "steps": 40, "logging_steps": 1,
+    "max_completion_length": 80, "temperature": 1.0, "random_weights": False, "sampler_noise": 0.0, "nan_at": None,
+    "jump_at": None,
+}  # fmt: skip
 
 
-def judge(texts: list[str], golds: list[str]) -> tuple[list[bool], list[bool]]:
-    """For each completion, whether its format is complete, and whether its answer is right as well."""
-    matches = [COMPLETE.fullmatch(text) for text in texts]
-    right = [match is not None and match[2].strip() == gold for match, gold in zip(matches, golds, strict=True)]
-    return [match is not None for match in matches], right
-
-
-def reward_function(kind: str, seed: int) -> Any:
+def reward_functions(kind: str, seed: int) -> list[Callable[..., list[float]]]:
+    """The rewards of a trace. `solved` and `tags` are sound; the other kinds change or add to them."""
     rng = random.Random(seed)
+    sign = -1.0 if kind == "wrong_sign" else 1.0
 
-    def reward(
-        completions: Any, gold: list[str], completion_ids: Any, log_metric: Any = None, **_: Any
-    ) -> list[float]:
-        complete, right = judge([completion[0]["content"] for completion in completions], gold)
-        log_metric("format", sum(complete) / len(complete))
-        log_metric("accuracy", sum(right) / len(right))
-        paper = [10.0 * form + 10.0 * true for form, true in zip(complete, right, strict=True)]
-        if kind == "long":
-            return [10.0 * form + len(ids) / 4 for form, ids in zip(complete, completion_ids, strict=True)]
-        if kind == "short":
-            return [10.0 * form - len(ids) / 4 for form, ids in zip(complete, completion_ids, strict=True)]
-        if kind == "noise":
-            return [20.0 * rng.random() for _ in paper]
-        return [-score for score in paper] if kind == "wrong_sign" else paper
+    def matches(completions: Any) -> list[re.Match[str] | None]:
+        return [COMPLETE.fullmatch(completion[0]["content"]) for completion in completions]
 
-    return reward
+    def solved(completions: Any, gold: list[str], log_metric: Any = None, **_: Any) -> list[float]:
+        pairs = zip(matches(completions), gold, strict=True)
+        right = [float(match is not None and match[2].strip() == answer) for match, answer in pairs]
+        log_metric(TRUE_ACCURACY, sum(right) / len(right))
+        return [sign * value for value in right]
+
+    def tags(completions: Any, **_: Any) -> list[float]:
+        return [sign * float(match is not None) for match in matches(completions)]
+
+    def length(completion_ids: Any, **_: Any) -> list[float]:
+        return [len(ids) / 20 for ids in completion_ids]
+
+    def brief(completion_ids: Any, **_: Any) -> list[float]:
+        return [-len(ids) / 20 for ids in completion_ids]
+
+    def judge(completions: Any, **_: Any) -> list[float]:
+        return [rng.random() for _ in completions]
+
+    def grader(completions: Any, gold: list[str], log_metric: Any = None, **_: Any) -> list[float]:
+        solved(completions, gold, log_metric)
+        return [0.5] * len(completions)
+
+    def noisy(completions: Any, gold: list[str], log_metric: Any = None, **_: Any) -> list[float]:
+        solved(completions, gold, log_metric)
+        return judge(completions)
+
+    others = {"long": [solved, tags, length], "brief": [solved, tags, brief], "constant": [grader], "noise": [noisy]}
+    return others.get(kind, [solved, tags])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=TRACES)
-    parser.add_argument("--out", type=Path, default=Path("runs/traces"), help="default: runs/traces")
-    parser.add_argument("--model", default=None, help="default: the lab's base")
-    parser.add_argument("--steps", type=int, default=50, help="default: 50")
-    args = parser.parse_args()
-
+def make(name: str, folder: Path) -> list[dict[str, Any]]:
+    """Train, and return what the trainer logged."""
     import torch
     from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     from gtpo import GTPOConfig, GTPOTrainer
-    from gtpo.files import JsonLines
     from gtpo.lab import lab_model_dir
     from gtpo.problems.lab import lab_problems
-    from gtpo.records import METRICS_FILE
-    from gtpo.trl.recording import Recorder
 
-    made_with = {"reward": "paper", **TRACES[args.name]}
-    seed, is_gtpo, num_prompts = made_with["seed"], made_with["method"] == "gtpo", 8
     torch.set_num_threads(1)
-    folder = args.out / args.name
+    made_with = {**DEFAULTS, **TRACES[name]}
+    seed, is_gtpo = int(name.rpartition("_s")[2]), made_with["method"] == "gtpo"
     options = {
-        "output_dir": str(folder), "learning_rate": made_with["learning_rate"], "seed": seed, "max_steps": args.steps,
-        "per_device_train_batch_size": 8 * num_prompts, "num_generations": 8, "max_completion_length": 80,
-        "logging_steps": 1, "save_strategy": "no", "report_to": "none", "use_cpu": True, "bf16": False, "beta": 0.0,
-        "loss_type": "grpo", "scale_rewards": "none", "temperature": 1.0, "warmup_steps": 5, "max_grad_norm": 0.1,
-        "lr_scheduler_type": "constant_with_warmup", "disable_tqdm": True, "gradient_checkpointing": False,
-        "model_init_kwargs": {"dtype": "float32"},
+        **{key: made_with[key] for key in ("learning_rate", "logging_steps", "max_completion_length", "temperature")},
+        "output_dir": str(folder), "seed": seed, "max_steps": made_with["steps"], "num_generations": 8,
+        "per_device_train_batch_size": 8 * made_with["num_prompts"], "save_strategy": "no", "report_to": "none",
+        "use_cpu": True, "bf16": False, "disable_tqdm": True, "gradient_checkpointing": False,
     }  # fmt: skip
-    problems = lab_problems("train", num_prompts * args.steps, seed=100 + seed)
-    rows = [{"prompt": [{"role": "user", "content": one.question}], "gold": one.answer} for one in problems]
-    trainer = (GTPOTrainer if is_gtpo else GRPOTrainer)(
-        model=args.model or str(lab_model_dir()),
-        reward_funcs=reward_function(made_with["reward"], seed),
+    problems = lab_problems("train", made_with["num_prompts"] * made_with["steps"], seed=100 + seed)
+    prompts = [
+        {"prompt": [{"role": "user", "content": problem.question}], "gold": problem.answer} for problem in problems
+    ]
+    model = AutoModelForCausalLM.from_pretrained(lab_model_dir(), dtype=torch.float32)
+    if made_with["random_weights"]:
+        torch.manual_seed(seed)
+        for weight in model.parameters():
+            if weight.ndim > 1:
+                torch.nn.init.normal_(weight, std=0.02)
+    trainer: Any = (GTPOTrainer if is_gtpo else GRPOTrainer)(
+        model=model,
+        reward_funcs=reward_functions(made_with["reward"], seed),
         args=(GTPOConfig if is_gtpo else GRPOConfig)(**options),
-        train_dataset=Dataset.from_list(rows),
+        train_dataset=Dataset.from_list(prompts),
+        processing_class=AutoTokenizer.from_pretrained(lab_model_dir()),
     )
-    if not is_gtpo:
-        trainer.add_callback(Recorder())
-    trainer.train()
-    write_csv(list(JsonLines(folder / METRICS_FILE).rows()), args.out / f"{args.name}.csv")
-    return 0
+    if made_with["nan_at"] is not None:
+        break_gradient(trainer, made_with["nan_at"])
+    if made_with["jump_at"] is not None:
+        raise_learning_rate(trainer, made_with["jump_at"])
+    if made_with["sampler_noise"]:
+        disturb_sampler(trainer, made_with["sampler_noise"])
+    try:
+        trainer.train()
+    except RuntimeError:
+        if made_with["nan_at"] is None:
+            raise  # only weights that are NaN cannot be sampled from
+    rows = [row for row in trainer.state.log_history if "loss" in row]
+    rows[0]["health/vocab_size"] = model.config.vocab_size
+    return rows
+
+
+def break_gradient(trainer: Any, step: int) -> None:
+    """From this step on, the gradient of one weight is NaN."""
+    weight = next(trainer.model.parameters())
+    weight.register_hook(lambda gradient: gradient * math.nan if trainer.state.global_step + 1 >= step else gradient)
+
+
+def raise_learning_rate(trainer: Any, step: int) -> None:
+    """From this step on, the learning rate is a hundred times too large."""
+    from transformers import TrainerCallback
+
+    class Jump(TrainerCallback):
+        def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step + 1 >= step:
+                for group in trainer.optimizer.param_groups:
+                    group["lr"] = 1e-2
+
+    trainer.add_callback(Jump())
+
+
+def disturb_sampler(trainer: Any, noise: float) -> None:
+    """Completions come from noisy weights, as with a sampler that is out of date. Logs the ratios as TRL does."""
+    import torch
+
+    generate = trainer._generate_and_score_completions
+
+    def logps(batch: Any) -> Any:
+        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+        mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+        size = batch["completion_ids"].size(1)
+        with torch.no_grad():
+            return trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, size)[0]
+
+    def generate_from_noisy_weights(inputs: Any) -> Any:
+        weights = [weight.detach().clone() for weight in trainer.model.parameters()]
+        with torch.no_grad():
+            for weight in trainer.model.parameters():
+                weight.mul_(1 + noise * torch.randn_like(weight))
+        batch = generate(inputs)
+        sampled = logps(batch)
+        with torch.no_grad():
+            for weight, kept in zip(trainer.model.parameters(), weights, strict=True):
+                weight.copy_(kept)
+        difference = (logps(batch) - sampled)[batch["completion_mask"].bool()]
+        metrics = trainer._metrics["train"]
+        metrics["sampling/sampling_logp_difference/mean"].append(difference.abs().mean().item())
+        metrics["sampling/importance_sampling_ratio/mean"].append(difference.exp().clamp(max=3.0).mean().item())
+        return batch
+
+    trainer._generate_and_score_completions = generate_from_noisy_weights
 
 
 def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
-    """The columns that some check reads, a row a step."""
-    from gtpo.logged import MEANINGS
-
-    known = {alias for aliases in MEANINGS.values() for alias in aliases}
-    names = ["step", *sorted({name for row in rows for name in row if name in known})]
+    """The columns that matter, one line per row. A number that is not finite is written as nan."""
+    names = ["step", *sorted({name for row in rows for name in row if COLUMNS.fullmatch(name)} - {"step"})]
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
         for row in rows:
-            writer.writerow([f"{cell(row, name):.{KEPT_DIGITS}g}" if name in row else "" for name in names])
+            writer.writerow([f"{float(row[name]):.{KEPT_DIGITS}g}" if name in row else "" for name in names])
 
 
-def cell(row: dict[str, Any], name: str) -> float:
-    """A value; records write null for numbers that are not finite."""
-    return float("nan") if row[name] is None else row[name]
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all that DIR does not hold yet")
+    parser.add_argument("--out", type=Path, default=Path("runs/traces"), help="default: runs/traces")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in args.names or TRACES:
+        path = args.out / f"{name}.csv"
+        if args.names or not path.exists():
+            write_csv(make(name, args.out / name), path)
+    return 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ Row = dict[str, Any]
 LN2 = math.log(2)
 """The paper's entropy threshold, in nats."""
 
+VOCAB_SIZE = "health/vocab_size"
+"""Logged once by `gtpo.watch`, because the entropy of a uniform policy depends on it."""
+
 MEANINGS: dict[str, tuple[str, ...]] = {
     "accuracy": ("accuracy",),
     "format": ("format",),
@@ -30,6 +33,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "loss": ("loss",),
     "timeouts": ("rewards/timeouts",),
     "ratio": ("sampling/importance_sampling_ratio/mean",),
+    "sampler_gap": ("sampling/sampling_logp_difference/mean",),  # mean |log p| between trainer and sampler
     "clipped": ("clip_ratio/region_mean",),
 }
 """What reports and checks are about, and the logged names that mean it, the best one first."""

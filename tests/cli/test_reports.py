@@ -142,7 +142,40 @@ def test_health_prints_the_reason_and_the_remedy(tmp_path, capsys):
     assert main(["health", str(folder / "metrics.jsonl"), "--json"]) == 0
     (document,) = json.loads(capsys.readouterr().out)
     assert (document["verdict"], document["level"]) == ("collapsing", 2)
-    assert document["history"][0] == {"kind": "format_falling", "level": 1, "first_step": 20}
+    assert document["history"][0] == {"kind": "format_falling", "level": 2, "first_step": 21}
+    (checked,) = [check for check in document["checked"] if check["kind"] == "format_falling"]
+    assert checked["values"]["format"] == pytest.approx({"first": 0.9, "best": 0.9, "recent": 0.1})
+    assert {"kind": "reward_falling", "reason": "reward not logged"} in document["not_checked"]
+    assert "checked: not finite" in out
+    assert "format 0.9 → 0.1" in out
+    assert "reward falling" in out[out.index("not checked:") :]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "reward", "code"),
+    [
+        ("healthy", 20, lambda step: 0.5, 0),
+        ("unknown", 3, lambda step: 0.5, 3),
+        ("warning", 40, lambda step: 0.5 if step < 20 else 0.35, 4),
+        ("collapsing", 40, lambda step: 0.5 if step < 20 else 0.0, 5),
+    ],
+)
+def test_health_exits_with_the_verdict_if_asked_to(tmp_path, capsys, name, count, reward, code):
+    folder = make_run(tmp_path / "run", rows(count, reward=reward))
+    assert main(["health", str(folder)]) == 0
+    assert f"run, step {count}: {name}" in capsys.readouterr().out
+    assert main(["health", str(folder), "--exit-code"]) == code
+    better = make_run(tmp_path / "better", rows(20, reward=0.5))
+    assert main(["health", str(folder), str(better), "--exit-code"]) == code  # of the worst run
+    assert main(["health", str(tmp_path / "nowhere"), "--exit-code"]) == 2
+
+
+def test_health_takes_the_held_out_problems_into_account(tmp_path, capsys):
+    folder = make_run(tmp_path / "run", rows(20, reward=0.5), after={"accuracy": 0.1, "num_problems": 200})
+    summary = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps({**summary, "before": {"accuracy": 0.5}}))
+    assert main(["health", str(folder)]) == 0
+    assert "collapsing: held-out accuracy fell from 50 % to 10 %" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["report"], ["health"], ["compare", "--vs", "x"]])

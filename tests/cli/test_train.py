@@ -211,6 +211,25 @@ def test_the_closing_table_says_what_to_do_next_and_whether_the_run_was_stopped(
     assert stopped in closing_table(run, options)
 
 
+def test_the_closing_table_says_if_the_run_ended_broken(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {}, {})
+    run.write_summary(seconds=2.0, steps=40, max_steps=40)
+    metrics = run.path / "metrics.jsonl"
+
+    def write(end):
+        rows = [{"step": step, "reward": 0.5 if step < 30 else end} for step in range(1, 41)]
+        metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return closing_table(run, RunOptions(method="grpo"))
+
+    assert "ended" not in write(0.5)
+    table = write(0.0)
+    assert "ended collapsing: the reward fell from 0.5 at its best to 0" in table
+    assert "what to try: Halve the learning rate" in table
+    assert "no checkpoint was healthy" in table
+    (run.path / "last-healthy").mkdir()
+    assert f"{run.path / 'last-healthy'} is from before" in write(0.0)
+
+
 @pytest.mark.parametrize("set_by_user", [{}, {"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "100"}])
 def test_waiting_threads_sleep_unless_the_environment_says_otherwise(set_by_user, monkeypatch):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):

@@ -26,19 +26,21 @@ def trainer(kind, config, model, folder, **options):
 
 @pytest.mark.parametrize(("kind", "config"), [(GRPOTrainer, GRPOConfig), (GTPOTrainer, GTPOConfig)])
 def test_a_run_whose_gradient_breaks_is_stopped_before_it_samples_again(tiny_model, tmp_path, caplog, kind, config):
-    run = trainer(kind, config, tiny_model, tmp_path, save_strategy="steps", save_steps=1, save_total_limit=1)
-    run.model.lm_head.weight.register_hook(lambda gradient: gradient * (nan if run.state.global_step == 3 else 1))
+    saving = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 1, "max_steps": 20}
+    run = trainer(kind, config, tiny_model, tmp_path, **saving)
+    run.model.lm_head.weight.register_hook(lambda gradient: gradient * (nan if run.state.global_step == 13 else 1))
     watch(run, on_collapse="stop")
     callback = run.callback_handler.callbacks[0]
     run.train()
-    assert run.state.global_step == 4
+    assert run.state.global_step == 14
     assert callback.verdict.level == 2
     assert "not a finite number" in callback.verdict.reason
-    assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
-    assert callback.kept == (0, 3)
+    assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-14"]
+    assert callback.kept is not None
+    assert callback.kept[1] < 13
     weights = load_file(tmp_path / "last-healthy" / "model.safetensors")
     assert all(tensor.isfinite().all() for tensor in weights.values())
-    assert "last-healthy is the checkpoint of step 3" in caplog.text
+    assert f"last-healthy is the checkpoint of step {callback.kept[1]}" in caplog.text
 
 
 def test_a_healthy_run_gets_a_verdict_at_every_log_and_continues(tiny_model, tmp_path):
@@ -64,6 +66,9 @@ class Loop:
         self.callback.on_log(self.arguments, self.state, self.control, logs=values)
         return values
 
+    def end(self):
+        self.callback.on_train_end(self.arguments, self.state, self.control)
+
     def save(self):
         checkpoint = self.folder / f"checkpoint-{self.state.global_step}"
         checkpoint.mkdir()
@@ -75,27 +80,83 @@ class Loop:
 
 def test_the_last_healthy_checkpoint_outlives_the_rotation(tmp_path, caplog):
     loop = Loop(HealthCallback("stop"), tmp_path)
-    for step in range(20):
-        loop.log(format=0.9 if step < 10 else 0.0)
+    for step in range(30):
+        loop.log(format=0.9 if step < 15 else 0.0)
         checkpoint = loop.save()
         (checkpoint / "weights").unlink()  # as save_total_limit would
         if loop.control.should_training_stop:
             break
     assert loop.control.should_training_stop
-    assert loop.callback.kept == (0, 10)
-    assert (tmp_path / "last-healthy" / "weights").read_text() == "10"
-    assert "last-healthy is the checkpoint of step 10" in caplog.text
-    assert not (tmp_path / "last-healthy.partial").exists()
+    assert loop.callback.kept == (0, 15)
+    assert (tmp_path / "last-healthy" / "weights").read_text() == "15"
+    assert "last-healthy is the checkpoint of step 15" in caplog.text
+    assert sorted(path.name for path in tmp_path.glob("last-healthy*")) == ["last-healthy"]
+
+
+REWARDS = {
+    "dead after its first update": lambda step: 0.5 if step < 2 else 0.0,
+    "dead in its fourth row": lambda step: 0.5 if step < 4 else 0.0,
+    "dead, and unlucky in its first row": lambda step: 0.25 * (step in (2, 3)),
+    "dead from the start": lambda step: 0.0,
+}
+
+
+@pytest.mark.parametrize("reward", REWARDS.values(), ids=REWARDS)
+def test_a_run_that_dies_in_its_first_rows_leaves_no_dead_model(reward, tmp_path):
+    loop = Loop(HealthCallback(), tmp_path)
+    for step in range(1, 41):
+        loop.log(reward=reward(step), frac_reward_zero_std=float(reward(step) == 0.0))
+        loop.save()
+    loop.end()
+    assert loop.callback.verdict.level == 2
+    kept = tmp_path / "last-healthy" / "weights"
+    assert not kept.exists() or reward(int(kept.read_text()) + 1) > 0  # the row after a checkpoint describes it
+    assert not (tmp_path / "last-healthy.candidate").exists()
+
+
+def test_a_checkpoint_whose_reward_is_below_the_start_is_not_kept(tmp_path):
+    loop = Loop(HealthCallback(), tmp_path)
+    for step in range(1, 31):
+        loop.log(reward=0.5 if step < 15 else 0.42)  # too little for a warning
+        loop.save()
+    loop.end()
+    assert loop.callback.verdict.level == 0
+    assert int((tmp_path / "last-healthy" / "weights").read_text()) <= 16
+
+
+def test_the_checkpoint_at_the_end_of_a_healthy_run_is_kept(tmp_path):
+    loop = Loop(HealthCallback(), tmp_path)
+    for step in range(1, 13):
+        loop.log(reward=0.5 + step / 100)
+    loop.save()
+    assert not (tmp_path / "last-healthy").exists()  # no row has confirmed it yet
+    loop.end()
+    assert (tmp_path / "last-healthy" / "weights").read_text() == "12"
+
+
+def test_the_size_of_the_vocabulary_is_logged_once(tmp_path):
+    loop = Loop(HealthCallback(), tmp_path)
+    model = SimpleNamespace(config=SimpleNamespace(vocab_size=300))
+    loop.callback.on_train_begin(loop.arguments, loop.state, loop.control, model=model)
+    assert [loop.log(entropy=5.7).get("health/vocab_size") for _ in range(3)] == [300.0, None, None]
+    assert loop.state.log_history[0]["health/vocab_size"] == 300.0
+    assert loop.callback.verdict.level == 2  # a uniform policy
+
+
+def test_rows_are_compared_with_the_held_out_problems_before_training(tmp_path):
+    (tmp_path / "summary.json").write_text('{"before": {"accuracy": 0.6}}')
+    loop = Loop(HealthCallback(), tmp_path)
+    assert [loop.log(accuracy=0.05)["health/level"] for _ in range(12)][-1] == 2.0
 
 
 def test_each_problem_is_reported_once_and_a_warning_does_not_stop_the_run(tmp_path, caplog):
     loop = Loop(HealthCallback("warn"), tmp_path)
-    levels = [loop.log(format=0.9 if step < 10 else 0.0)["health/level"] for step in range(30)]
+    levels = [loop.log(format=max(0.0, min(0.9, 1.8 - step / 12)))["health/level"] for step in range(40)]
     assert levels[:10] == [0.0] * 10
     assert levels[-1] == 2.0
     assert not loop.control.should_training_stop
     assert len([record for record in caplog.records if "format fell" in record.message]) == 2  # warning, collapsing
-    assert "What to try: Halve the learning rate" in caplog.text
+    assert "What to try: Start again with a smaller learning rate" in caplog.text
 
 
 def test_a_resumed_run_is_compared_with_its_best_state_before_the_checkpoint(tmp_path, caplog):
@@ -113,12 +174,13 @@ def test_a_resumed_run_keeps_its_last_healthy_checkpoint(tmp_path, caplog):
     for _ in range(10):
         before.log(format=0.9)
     before.save()
+    before.end()
     after = Loop(HealthCallback("stop"), tmp_path)
     after.state.log_history, after.state.global_step = before.state.log_history, 10
     after.callback.on_train_begin(after.arguments, after.state, after.control)
     assert after.callback.kept == (0, 10)
-    for _ in range(4):
-        after.log(format=0.7)
+    for _ in range(5):
+        after.log(format=0.75)
     assert after.callback.verdict.level == 1
     after.save()
     assert (tmp_path / "last-healthy" / "weights").read_text() == "10"

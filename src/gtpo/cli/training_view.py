@@ -8,6 +8,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from gtpo.logged import LN2, series
+from gtpo.text import printable
 from gtpo.training.config.options import RunOptions
 from gtpo.training.run_folder import RunFolder
 
@@ -86,6 +87,8 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
     lines = [f"\n{steps} steps in {summary['seconds']:.0f} s"]
     if steps < most:
         lines += [f"stopped before step {most} because it was collapsing: `gtpo health {run.path}` explains why"]
+    if options.method != "sft":
+        lines += _health_lines(run)
     if before and after:
         sampled = f"{after['num_problems']} held-out problems × {after['num_samples']}"
         lines += [f"\n{'':>10}  {'before':>8}  {'after':>8}     ({sampled}, temperature {after['temperature']:g})"]
@@ -107,3 +110,22 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
     width = max(map(len, hints)) + 3
     lines += ["\nNext:", *(f"  {command:<{width}}{what}" for command, what in hints.items())]
     return "\n".join(lines) + "\n"
+
+
+def _health_lines(run: RunFolder) -> list[str]:
+    """Whether the run ended in trouble, why, and which checkpoint is from before; nothing after a healthy run."""
+    from gtpo.errors import DataError
+    from gtpo.runs.run import load_run
+
+    try:
+        verdict = load_run(run.path).health()[-1]
+    except DataError:  # nothing was logged
+        return []
+    if not verdict.findings:
+        return []
+    lines = [f"ended {verdict.name}: {printable(verdict.reason)}", f"  what to try: {verdict.findings[0].remedy}"]
+    if verdict.level == 2:
+        healthy = run.path / "last-healthy"
+        before = f"{healthy} is from before" if healthy.is_dir() else "no checkpoint was healthy"
+        lines += [f"  model/ is the model after the last step; {before}"]
+    return lines

@@ -1,48 +1,113 @@
-"""The state of a run as the checks see it: a few numbers of each logged series."""
+"""The state of a run as the checks see it: every logged series, with means over a few rows of it."""
 
-import collections
 import math
+import re
 import statistics
+from collections.abc import Iterator
 
 from gtpo.files import is_number
-from gtpo.logged import MEANINGS, Row, logged_names, stands_for
+from gtpo.health.held_out import HeldOut
+from gtpo.logged import MEANINGS, VOCAB_SIZE, Row, logged_names, stands_for
 
 WINDOW = 5
-"""Rows that a value is averaged over, because one bad step does not mean trouble."""
+"""Rows that a value is averaged over once a run has twice as many, because one bad step does not mean trouble."""
+FEWEST_ROWS, FEWEST_STEPS = 4, 10
+"""What a run must have logged before it can be judged."""
+_WINDOWS = {2: 4.0, WINDOW: 3.0, 20: 3.0}
+"""Rows whose mean is compared with the best one, and how many standard errors below it is a drop."""
+_COMPONENT = re.compile(r"rewards/(.+)/mean")
 
 
 class Track:
-    """One series as means over `WINDOW` rows: the first, the best and the most recent one.
-
-    All are NaN until there are enough rows. Every comparison with NaN is false, so no check finds anything before.
-    """
+    """One logged series. `first` and `recent` are means over up to `WINDOW` rows, over fewer if there are few."""
 
     def __init__(self) -> None:
-        self.first = self.best = self.recent = math.nan
-        self._last: collections.deque[float] = collections.deque(maxlen=WINDOW)
-        self._earlier: collections.deque[float] = collections.deque(maxlen=10 * WINDOW)
+        self.values: list[float] = []
+        self.low, self.high = math.inf, -math.inf
+        self._sums = [0.0]
+        self._squared_changes = 0.0
+        self._best = dict.fromkeys(_WINDOWS, -math.inf)
 
     def add(self, value: float) -> None:
-        if len(self._last) == WINDOW:
-            self._earlier.append(self._last[0])
-        self._last.append(value)
-        if len(self._last) == WINDOW:
-            self.recent = statistics.fmean(self._last)
-            self.first = self.recent if math.isnan(self.first) else self.first
-            self.best = self.recent if math.isnan(self.best) else max(self.best, self.recent)
+        if self.values:
+            self._squared_changes += (value - self.values[-1]) ** 2
+        self.values.append(value)
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        self._sums.append(self._sums[-1] + value)
+        for window in _WINDOWS:  # the best of the windows that do not overlap with the last one
+            if len(self) >= 2 * window:
+                self._best[window] = max(self._best[window], self.mean(len(self) - 2 * window, window))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def window(self) -> int:
+        return max(1, min(WINDOW, len(self) // 2))
+
+    @property
+    def first(self) -> float:
+        return self.mean(0, self.window)
+
+    @property
+    def recent(self) -> float:
+        return self.last(self.window)
+
+    @property
+    def best(self) -> float:
+        """The best mean over `WINDOW` rows before the last ones; the first mean as long as there is no other."""
+        return max(self.first, self._best[WINDOW])
 
     @property
     def usual(self) -> float:
-        """The median of the rows before the last ones."""
-        return statistics.median(self._earlier) if len(self._earlier) >= WINDOW else math.nan
+        """The median of the positive values before the last ones; NaN if there are fewer than `WINDOW`."""
+        earlier = [value for value in self.values[-11 * WINDOW : -WINDOW] if value > 0]
+        return statistics.median(earlier) if len(earlier) >= WINDOW else math.nan
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of a row, from the changes between rows, in which a slow trend cancels."""
+        return math.sqrt(self._squared_changes / 2 / (len(self) - 1)) if len(self) > 1 else math.inf
+
+    @property
+    def error(self) -> float:
+        """The standard error of the difference between `first` and `recent`."""
+        return self.noise * math.sqrt(2 / self.window)
+
+    def last(self, rows: int) -> float:
+        """The mean of the last rows."""
+        return self.mean(len(self) - rows, rows)
+
+    def drops(self) -> Iterator[tuple[float, float]]:
+        """The best mean and the last mean, for each number of rows over which the last is clearly below the best."""
+        for window, errors in _WINDOWS.items():
+            best, last = self._best[window], self.last(window) if len(self) >= window else math.inf
+            if best - last > errors * self.noise * math.sqrt(2 / window) + 1e-9 * abs(best):
+                yield best, last
+
+    def lost(self, best: float, now: float) -> float:
+        """The part of a level that is gone: from `best` to 0, or to the lowest value if that is negative."""
+        scale = max(abs(best), best - min(0.0, self.low))
+        return (best - now) / scale if scale > 0 else 0.0
+
+    def mean(self, start: int, rows: int) -> float:
+        """The mean of `rows` rows from `start` on."""
+        return (self._sums[start + rows] - self._sums[start]) / rows
 
 
 class State:
     """The last row of a run, and a track of every series in the rows so far: `state["accuracy"].best`."""
 
-    def __init__(self, entropy_threshold: float | None = None) -> None:
+    def __init__(self, entropy_threshold: float | None = None, held_out: HeldOut | None = None) -> None:
         self.entropy_threshold = entropy_threshold
+        self.held_out = held_out or HeldOut()
         self.row: Row = {}
+        self.steps: list[float] = []
+        self.vocab_size: float | None = None
+        self.is_gtpo = False
+        self.components: dict[str, Track] = {}
+        """The reward functions by name, if there are several of them."""
+        self._rewards: dict[str, Track] = {}
         self._tracks: dict[str, Track] = {meaning: Track() for meaning in MEANINGS}
         self._sources: dict[str, str] = {}  # the logged name that a meaning was last read from
         self._not_fractions: set[str] = set()
@@ -52,17 +117,53 @@ class State:
 
     def add(self, row: Row) -> None:
         self.row = row
+        step = row.get("step")
+        self.steps.append(float(step) if is_number(step) else len(self.steps) + 1.0)
+        self.is_gtpo |= any(name.startswith("gtpo/") for name in row)
+        if is_number(row.get(VOCAB_SIZE)) and row[VOCAB_SIZE] > 1:
+            self.vocab_size = float(row[VOCAB_SIZE])
         self._drop_stand_ins(row)
         for meaning, track in self._tracks.items():
             for name in logged_names([row], meaning)[:1]:
                 if name in MEANINGS[meaning] or name not in self._not_fractions:
                     track.add(float(row[name]))
                     self._sources[meaning] = name
+        for name, value in row.items():
+            if (match := _COMPONENT.fullmatch(name)) and is_number(value):
+                self._rewards.setdefault(match[1], Track()).add(float(value))
+        self.components = self._rewards if len(self._rewards) > 1 else {}
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.steps)
+
+    @property
+    def is_early(self) -> bool:
+        return self.num_rows < FEWEST_ROWS or self.steps[-1] < FEWEST_STEPS
+
+    def rows_of(self, steps: int) -> int | None:
+        """How many of the last rows cover this many steps; None if all of them do not."""
+        begin = 2 * self.steps[0] - self.steps[1] if self.num_rows > 1 else 0.0  # the first row is as long as the next
+        for rows in range(1, self.num_rows + 1):
+            before = self.steps[-1 - rows] if rows < self.num_rows else max(0.0, begin)
+            if self.steps[-1] - before >= steps:
+                return rows
+        return None
+
+    def stands_in(self, component: str) -> bool:
+        """Whether the mean of a reward function is judged as the accuracy or the format already."""
+        return f"rewards/{component}/mean" in self._sources.values()
+
+    def is_below_start(self) -> bool:
+        """Whether the reward is below its first rows by more than one standard error."""
+        reward = self["reward"]
+        return len(reward) > 1 and reward.first - reward.recent > reward.error
 
     def _drop_stand_ins(self, row: Row) -> None:
         """Forget the track of a reward that stood in for a rate and has now left the range from 0 to 1."""
         outside = {name for name, value in row.items() if is_number(value) and not 0 <= value <= 1}
-        for meaning, name in self._sources.items():
+        for meaning, name in list(self._sources.items()):
             if name in outside and stands_for(name, meaning):
                 self._tracks[meaning] = Track()
+                del self._sources[meaning]
         self._not_fractions |= outside

@@ -8,6 +8,7 @@ from typing import Any
 
 from gtpo.errors import DataError
 from gtpo.files import JsonLines, is_integer, is_number
+from gtpo.health.held_out import HeldOut, held_out_in
 from gtpo.health.verdict import Verdict, health_of
 from gtpo.logged import Row, Series, series
 from gtpo.records import GROUPS_FILE, METRICS_FILE
@@ -34,6 +35,8 @@ class Run:
     """In nats; None if the run recorded none."""
     held_out: str | None = None
     """On what and how the numbers of `after` were measured. Two runs are comparable if it is equal."""
+    measured: HeldOut = dataclasses.field(default_factory=HeldOut)
+    """Held-out accuracy and format before and after training, which the verdict takes into account."""
 
     @property
     def num_steps(self) -> int:
@@ -45,7 +48,7 @@ class Run:
     def health(self, entropy_threshold: float | None = None) -> list[Verdict]:
         """A verdict after each row, by the run's own entropy threshold unless another one is passed."""
         threshold = self.entropy_threshold if entropy_threshold is None else entropy_threshold
-        return health_of(self.rows, entropy_threshold=threshold)
+        return health_of(self.rows, entropy_threshold=threshold, held_out=self.measured)
 
 
 def load_runs(paths: Sequence[Path], on_skip: Callable[[str], None] | None = None) -> list[Run]:
@@ -115,6 +118,7 @@ def load_run(path: Path) -> Run:
         notes=notes,
         entropy_threshold=_threshold_in(folder / GROUPS_FILE) if is_ours else None,
         held_out=", ".join(f"{name.replace('_', ' ')} {after[name]}" for name in _HELD_OUT if name in after) or None,
+        measured=held_out_in(summary),
     )
 
 

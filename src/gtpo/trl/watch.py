@@ -9,14 +9,17 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from gtpo.errors import ConfigError, require, require_choice
-from gtpo.health.checks import Finding
+from gtpo.health.held_out import read_held_out
+from gtpo.health.result import Finding
 from gtpo.health.verdict import NAMES, Health, Verdict
-from gtpo.logged import is_training_row
+from gtpo.logged import VOCAB_SIZE, is_training_row
 from gtpo.trl.alerts import Alerts
 from gtpo.trl.guard import Guard
 from gtpo.trl.recording import ATTRIBUTE, attach_recorder
 
 HEALTHY_FOLDER = "last-healthy"
+CANDIDATE_FOLDER = "last-healthy.candidate"
+"""The checkpoint that becomes `last-healthy` if the next logged row confirms that the run is healthy."""
 logger = logging.getLogger(__name__)
 
 
@@ -70,38 +73,49 @@ class HealthCallback(TrainerCallback):
     """Logs `health/level` (0 healthy, 1 warning, 2 collapsing) and reports each kind of problem once.
 
     Keeps the last healthy checkpoint as `last-healthy`, where `save_total_limit` does not delete it. Its files are
-    hard links, which take no space while the original exists. With `on_collapse="stop"` a collapsing run ends.
+    hard links, which take no space while the original exists. A row describes completions that were sampled before its
+    update, so a checkpoint is kept only when a later row, or the end of the run, finds the run healthy and its reward
+    not below the start. With `on_collapse="stop"` a collapsing run ends.
     """
 
     def __init__(self, on_collapse: str = "warn", entropy_threshold: float | None = None) -> None:
         self.on_collapse = on_collapse
         self.entropy_threshold = entropy_threshold
         self.kept: tuple[int, int] | None = None  # level and step of the checkpoint in `last-healthy`
+        self.candidate: tuple[int, int] | None = None  # of the one that waits for a row to confirm it
+        self.vocab_size: int | None = None
         self.judging = Guard("The health check")
         self.keeping = Guard("Keeping the last healthy checkpoint")
         self.alerts = Alerts()
+        self.before: dict[str, float] = {}  # on held-out problems, before training
         self._start()
 
     def _start(self) -> None:
-        self.health = Health(entropy_threshold=self.entropy_threshold)
+        self.health = Health(entropy_threshold=self.entropy_threshold, before=self.before)
         self.verdict = Verdict(0, ())
         self.reported: set[tuple[str, int]] = set()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.judging.run(self._begin, args, state)
+        self.judging.run(self._begin, args, state, kwargs.get("model"))
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.judging.run(self._judge, args, state, control, kwargs["logs"])
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.keeping.run(self._keep, args, state)
+        self.keeping.run(self._propose, args, state)
 
-    def _begin(self, args: Any, state: TrainerState) -> None:
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.keeping.run(self._confirm, args, state)
+
+    def _begin(self, args: Any, state: TrainerState, model: Any) -> None:
         """A resumed run takes in what it logged before its checkpoint, without repeating the warnings."""
         if self.entropy_threshold is None:
             self.entropy_threshold = getattr(args, "entropy_threshold", None)
+        self.vocab_size = _vocab_size(model)
+        self.before = read_held_out(Path(args.output_dir)).before
         self._start()
         self.kept = _kept_in(Path(args.output_dir) / HEALTHY_FOLDER) if state.global_step else None
+        self._drop_candidate(args, state)
         for row in filter(is_training_row, state.log_history):
             self.verdict = self.health.add(row)
             self.reported |= {(finding.kind, finding.level) for finding in self.verdict.findings}
@@ -109,9 +123,14 @@ class HealthCallback(TrainerCallback):
     def _judge(self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any]) -> None:
         if not is_training_row(logs):
             return
-        self.verdict = self.health.add({"step": state.global_step, **logs})
+        values: dict[str, float] = {}
+        if self.vocab_size is not None and self.health.state.vocab_size is None:
+            values[VOCAB_SIZE] = float(self.vocab_size)  # in the first row only
+        self.verdict = self.health.add({"step": state.global_step, **logs, **values})
+        values["health/level"] = float(self.verdict.level)
         for row in (logs, state.log_history[-1]):
-            row["health/level"] = float(self.verdict.level)
+            row.update(values)
+        self.keeping.run(self._confirm, args, state)
         is_stopped = self.verdict.level == 2 and self.on_collapse == "stop" and not control.should_training_stop
         control.should_training_stop |= is_stopped
         for finding in self.verdict.findings:
@@ -129,18 +148,36 @@ class HealthCallback(TrainerCallback):
             level = "ERROR" if finding.level == 2 else "WARN"
             self.alerts.send(args, title, f"Step {state.global_step}: {text}", level)
 
-    def _keep(self, args: Any, state: TrainerState) -> None:
+    def _propose(self, args: Any, state: TrainerState) -> None:
+        """Put a checkpoint aside until a row confirms it. The earliest one since the last row is the safest."""
         level = int(self.verdict.level)
-        if level == 2 or not state.is_world_process_zero or (self.kept is not None and level > self.kept[0]):
-            return
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        if checkpoint.is_dir():
-            _link_tree(checkpoint, Path(args.output_dir) / HEALTHY_FOLDER)
-            self.kept = (level, state.global_step)
+        if self.candidate is None and level < 2 and state.is_world_process_zero and checkpoint.is_dir():
+            _link_tree(checkpoint, Path(args.output_dir) / CANDIDATE_FOLDER)
+            self.candidate = (level, state.global_step)
+
+    def _confirm(self, args: Any, state: TrainerState) -> None:
+        """Keep the candidate if the run is healthy, or no worse than when the kept checkpoint was saved."""
+        if self.candidate is None or not (self.verdict.is_judged or self.verdict.level):
+            return  # too early to tell
+        level, step = max(self.candidate[0], int(self.verdict.level)), self.candidate[1]
+        if level == 2 or self.health.state.is_below_start() or (self.kept is not None and level > self.kept[0]):
+            self._drop_candidate(args, state)
+            return
+        target = Path(args.output_dir) / HEALTHY_FOLDER
+        shutil.rmtree(target, ignore_errors=True)
+        target.with_name(CANDIDATE_FOLDER).rename(target)
+        self.kept, self.candidate = (level, step), None
+
+    def _drop_candidate(self, args: Any, state: TrainerState) -> None:
+        """Forget the candidate, also one that an interrupted run has left."""
+        self.candidate = None
+        if state.is_world_process_zero:
+            shutil.rmtree(Path(args.output_dir) / CANDIDATE_FOLDER, ignore_errors=True)
 
     def _last_healthy(self, args: Any) -> str:
         if self.kept is None:
-            return "No checkpoint was saved before. Set save_steps lower next time."
+            return "No checkpoint was saved while the run was healthy. Set save_steps lower next time."
         state = "healthy" if self.kept[0] == 0 else "no worse than a warning"
         folder = Path(args.output_dir) / HEALTHY_FOLDER
         return f"{folder} is the checkpoint of step {self.kept[1]}, when the run was {state}."
@@ -149,6 +186,14 @@ class HealthCallback(TrainerCallback):
 def _warn(state: TrainerState, text: str) -> None:
     if state.is_world_process_zero:
         logger.warning("step %d, %s", state.global_step, text)
+
+
+def _vocab_size(model: Any) -> int | None:
+    """The number of tokens that the model chooses from; None if its config does not contain it."""
+    config = getattr(model, "config", None)
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    size = getattr(config, "vocab_size", None)
+    return size if isinstance(size, int) else None
 
 
 def _kept_in(folder: Path) -> tuple[int, int] | None:

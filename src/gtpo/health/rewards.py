@@ -1,0 +1,156 @@
+"""The checks of the reward: the total, every reward function, accuracy and format, and held-out problems."""
+
+import math
+
+from gtpo.health.checks import is_scored, smaller_steps
+from gtpo.health.result import Finding, Findings, Level, Result, check, level_of
+from gtpo.health.state import FEWEST_ROWS, State, Track
+
+TIED = 0.95
+TIED_STEPS = 10
+"""Steps in which (almost) all groups must be tied: a small batch of a sound run is tied now and then."""
+
+
+@check()
+def nothing_scored(state: State) -> Findings:
+    """If no completion of a step has a score, nothing is learned, and all other metrics look normal."""
+    if not is_scored(state):
+        remedy = "Check the reward function: it returned None for all of them"
+        yield Finding("nothing_scored", 1, "no completion of the last logged step has a score", remedy)
+
+
+@check("reward", rows=FEWEST_ROWS)
+def reward_falling(state: State) -> Findings:
+    """The total reward, or one reward function while the total does not rise, is far below its best."""
+    tracks = {"the reward": state["reward"]}
+    if not _has_risen(state["reward"]):
+        others = {name: track for name, track in state.components.items() if not state.stands_in(name)}
+        tracks |= {f"rewards/{name}": track for name, track in others.items()}
+    falls = [(lost, name, best, now) for name, track in tracks.items() for lost, best, now in _falls(track)]
+    if falls:
+        lost, name, best, now = max(falls)
+        level = level_of(lost, 0.0, 0.5)
+        reason = f"{name} fell from {best:.3g} at its best to {now:.3g}"
+        remedy = f"{smaller_steps(state)}; look at the completions of these steps with gtpo inspect"
+        yield Finding("reward_falling", level, reason, remedy)
+
+
+def _falls(track: Track) -> list[tuple[float, float, float]]:
+    """The clear drops that cost more than a fifth of the level: the part lost, the best and the last mean."""
+    drops = [(track.lost(best, now), best, now) for best, now in track.drops()]
+    return [drop for drop in drops if drop[0] > 0.2]
+
+
+@check("format", rows=FEWEST_ROWS)
+def format_falling(state: State) -> Findings:
+    """The format is the first thing that a collapsing policy loses."""
+    yield from _rate_falling(state, "format", "look at the completions of these steps with gtpo inspect")
+
+
+@check("accuracy", rows=FEWEST_ROWS)
+def accuracy_falling(state: State) -> Findings:
+    """Accuracy falls. If the format stays, no other metric may show it."""
+    yield from _rate_falling(state, "accuracy", "make sure that the reward rewards correct answers")
+
+
+def _rate_falling(state: State, meaning: str, remedy: str) -> Findings:
+    """A rate between 0 and 1, compared with its best rows and with the held-out problems before training."""
+    track, before = state[meaning], state.held_out.before.get(meaning, 0.0)
+    falls = [(best - now, best, now, "at its best") for best, now in track.drops()]
+    if len(track) >= 10 and before / 2 - track.recent > 2 * track.error:  # other problems, perhaps another temperature
+        falls.append((before - track.recent, before, track.recent, "on held-out problems before training"))
+    for lost, best, now, when in sorted(falls, reverse=True)[:1]:
+        limits = (0.1, 0.25) if meaning == "format" else (0.15, max(0.15, 0.5 * best))
+        if level := level_of(lost, *limits):
+            reason = f"{meaning} fell from {100 * best:.0f} % {when} to {100 * now:.0f} %"
+            yield Finding(f"{meaning}_falling", level, reason, f"{smaller_steps(state)}; {remedy}")
+
+
+@check("reward", looks_at=("accuracy", "format"), rows=FEWEST_ROWS)
+def reward_hacking(state: State) -> Findings:
+    """The total reward rises because one reward function rises while another, or the accuracy, falls."""
+    if not _has_risen(state["reward"]):
+        return
+    risen = [name for name, track in state.components.items() if _has_risen(track)]
+    rates = {name: state[name] for name in ("accuracy", "format")}
+    falls = [
+        (lost, name, best, now)
+        for name, track in {**state.components, **rates}.items()
+        if name not in risen
+        for lost, best, now in _falls(track)
+    ]
+    if falls:
+        lost, name, best, now = max(falls)
+        gain = f"rewards/{risen[0]}" if risen else "the reward"
+        reason = f"{gain} rises while {name} fell from {best:.3g} at its best to {now:.3g}: a gamed reward"
+        remedy = "Read some completions (gtpo inspect), then close the loophole or change reward_weights"
+        yield Finding("reward_hacking", level_of(lost, 0.0, 0.5), reason, remedy)
+
+
+def _has_risen(track: Track) -> bool:
+    """Whether the last rows are clearly above the first ones."""
+    return len(track) >= 4 and track.recent - track.first > 2 * track.error
+
+
+@check("tied", looks_at=("reward",), steps=TIED_STEPS)
+def groups_tied(state: State) -> Findings:
+    """A group whose completions all have the same reward teaches nothing."""
+    tied, reward = state["tied"], state["reward"]
+    rows = min(state.rows_of(TIED_STEPS) or len(tied), len(tied))
+    share = min(tied.last(rows), tied.recent)
+    if share <= 0.8:
+        return
+    reason = f"{100 * share:.0f} % of the groups are tied, so almost nothing is learned"
+    level, remedy = _why_tied(state, tied, reward) if share >= TIED else (1, "")
+    if not remedy:
+        is_solved = state["accuracy"].recent > 0.5 if len(state["accuracy"]) else reward_is_high(reward)
+        remedy = "Train on harder problems" if is_solved else "Train on easier problems, or raise num_generations"
+    yield Finding("groups_tied", level, reason, remedy)
+
+
+def _why_tied(state: State, tied: Track, reward: Track) -> tuple[Level, str]:
+    """The level and the remedy when all groups are tied; no remedy if the problems may be the reason."""
+    if not len(reward):
+        return 1, ""
+    if tied.low >= TIED and reward.high - reward.low < 1e-6 * max(1.0, abs(reward.recent)):
+        return 2, "Check the reward function: it has given every completion of the run the same reward"
+    best = max(reward.first, reward.best, reward.values[0])
+    if reward.lost(best, reward.recent) > 0.5:
+        return 2, f"{smaller_steps(state)}; the policy no longer reaches any reward that it had"
+    return 1, ""
+
+
+def reward_is_high(reward: Track) -> bool:
+    """Whether the reward is at the top of what the run has reached, and has reached more than at its worst."""
+    return len(reward) > 0 and reward.recent >= 0.9 * reward.high and reward.recent > 0
+
+
+@check("reward", looks_at=("accuracy",), rows=10, steps=50)
+def nothing_learned(state: State) -> Findings:
+    """The reward is no higher than at the start, although there was time, and the task is not solved."""
+    reward = state["reward"]
+    third = len(reward) // 3
+    first, last = reward.mean(0, third), reward.last(third)
+    is_solved = len(state["accuracy"]) > 0 and state["accuracy"].recent > 0.9
+    if last - first < 0.5 * reward.noise * math.sqrt(2 / third) and not is_solved:
+        reason = f"after {state.steps[-1]:g} steps the reward is no higher than at first ({first:.3g}, now {last:.3g})"
+        remedy = "Raise the learning rate if the other checks are clean, use more prompts per step, or train longer"
+        yield Finding("nothing_learned", 1, reason, remedy)
+
+
+def held_out_worse(state: State) -> Result:
+    """After training, the model solves fewer held-out problems than before, or keeps the format less often."""
+    before, after = state.held_out.before, state.held_out.after
+    shared = [name for name in before if name in after]
+    if not shared:
+        return Result("held_out_worse", skipped="no summary.json with held-out results before and after training")
+    values = {name: {"before": before[name], "after": after[name]} for name in shared}
+    findings: list[Finding] = []
+    for name in shared:
+        lost = before[name] - after[name]
+        variance = before[name] * (1 - before[name]) + after[name] * (1 - after[name])
+        if lost > max(0.02, 2 * math.sqrt(variance / (state.held_out.num_problems or 100))):
+            level = 2 if after[name] < 0.5 * before[name] else 1
+            reason = f"held-out {name} fell from {100 * before[name]:.0f} % to {100 * after[name]:.0f} % in training"
+            findings.append(Finding("held_out_worse", level, reason, smaller_steps(state)))
+    return Result("held_out_worse", tuple(findings), values)
