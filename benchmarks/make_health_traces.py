@@ -1,8 +1,8 @@
 """Makes the traces of docs/health.md: short lab runs under TRL's defaults, sound ones and ones that break on purpose.
 
 `python benchmarks/make_health_traces.py NAME... --out DIR` writes one small CSV file per trace. Without names, those
-that DIR does not hold yet are made. A name ends in the seed of its run. Thresholds were set on the traces with an even seed
-only; those with an odd seed were first judged when the thresholds were fixed.
+that DIR does not hold yet are made. A name ends in the seed of its run. Thresholds were set on the traces with an even
+seed only; those with an odd seed were first judged when the thresholds were fixed.
 """
 
 import argparse

@@ -34,7 +34,7 @@ LATE = [
     ("entropy_rising", 1, {"entropy": to(1.6, 1.0)}),  # began above the threshold
     ("entropy_vanishing", 1, {"gtpo/entropy_mean": to(0.002, 0.4)}),
     ("policy_uniform", 2, {"entropy": to(5.0, 0.4), "health/vocab_size": 300}),
-    ("policy_uniform", 1, {"entropy": to(5.0, 0.4)}),  # the size of the vocabulary is not known
+    ("policy_uniform", 2, {"entropy": to(5.2, 0.4)}),  # too much for any vocabulary
     ("reward_falling", 1, {"reward": to(0.4, 0.6)}),
     ("reward_falling", 2, {"reward": to(0.0, 0.6)}),
     ("reward_falling", 2, {"reward": to(-0.9, 0.5)}),
@@ -83,6 +83,8 @@ SOUND = [
     {"grad_norm": 0.0, TIED: 0.96, "reward": lambda step: step / 100},  # because the groups are tied: a warning
     {"entropy": to(0.65, 0.4)},
     {"entropy": to(1.2, 1.0)},
+    {"entropy": lambda step: 2.0 + 0.2 * (step % 2), "health/vocab_size": 64},  # a tiny model
+    {"entropy": lambda step: 0.6 + 0.3 * (-1) ** step},  # noisy, and above ln 2 now and then
     {"entropy": to(0.05, 0.4)},
     {"entropy": to(0.008, 0.02)},  # was small from the start
     {"format": to(0.85, 0.9)},

@@ -54,16 +54,17 @@ def no_gradient(state: State) -> Findings:
         yield Finding("no_gradient", 2, "the gradient has been zero in all of the last rows", remedy)
 
 
-@check("completion_entropy", rows=4)
+@check("completion_entropy", rows=6)
 def entropy_rising(state: State) -> Findings:
     """Entropy rises through the threshold: the collapse that GTPO's filter is meant to prevent."""
-    first, recent = state["completion_entropy"].first, state["completion_entropy"].recent
+    track = state["completion_entropy"]
+    first, recent = track.first, track.recent
     threshold = LN2 if state.entropy_threshold is None else state.entropy_threshold
     if first <= threshold:
         level = level_of(recent, min(threshold, max(2 * first, threshold / 2)), 1.5 * threshold)
     else:
         level = level_of(recent, 1.5 * first, 2 * first)
-    if level and recent > 1.2 * first:
+    if level and recent - first > 2 * track.error:
         reason = f"entropy rose from {first:.2f} to {recent:.2f} nats (threshold {threshold:.2f})"
         gtpo = "turn the entropy filter on (entropy_filter='all') or raise entropy_penalty"
         grpo = "lower the temperature, or keep the policy near the base with beta"
@@ -74,7 +75,7 @@ def entropy_rising(state: State) -> Findings:
 def policy_uniform(state: State) -> Findings:
     """So much entropy, whatever it was before, that tokens are drawn almost at random."""
     recent = state["completion_entropy"].recent
-    limit = 4.0 if state.vocab_size is None else 0.5 * math.log(state.vocab_size)
+    limit = 5.0 if state.vocab_size is None else min(5.0, 0.7 * math.log(state.vocab_size))
     if recent > limit:
         reason = f"the entropy is {recent:.1f} nats: tokens are drawn almost at random"
         if state.vocab_size is not None:
@@ -82,7 +83,7 @@ def policy_uniform(state: State) -> Findings:
         remedy = "Check that the weights of the model were loaded and that the temperature is not far above 1"
         if state["completion_entropy"].values[0] < limit / 2:
             remedy = smaller_steps(state)
-        yield Finding("policy_uniform", 1 if state.vocab_size is None else 2, reason, remedy)
+        yield Finding("policy_uniform", 2, reason, remedy)
 
 
 @check("completion_entropy", rows=4)
