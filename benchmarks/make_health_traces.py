@@ -129,7 +129,7 @@ def make(name: str, folder: Path) -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     made_with = {**DEFAULTS, **TRACES[name]}
     seed, is_gtpo = int(name.rpartition("_s")[2]), made_with["method"] == "gtpo"
-    options = {
+    options: dict[str, Any] = {
         **{key: made_with[key] for key in ("learning_rate", "logging_steps", "max_completion_length", "temperature")},
         "output_dir": str(folder), "seed": seed, "max_steps": made_with["steps"], "num_generations": 8,
         "per_device_train_batch_size": 8 * made_with["num_prompts"], "save_strategy": "no", "report_to": "none",

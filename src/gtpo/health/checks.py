@@ -116,7 +116,7 @@ def length_exploding(state: State) -> Findings:
 def all_truncated(state: State) -> Findings:
     """Almost no completion ends by itself, whatever was before. If the groups are tied as well, nothing is learned."""
     recent, tied = state["truncated"].recent, state["tied"]
-    if recent >= 0.95:
+    if recent >= 0.9:
         is_tied = state.num_rows >= 3 and len(tied) > 0 and tied.recent > 0.8
         reason = f"{100 * recent:.0f} % of the completions are truncated" + (" and score the same" if is_tied else "")
         remedy = "Raise max_completion_length, or check that the model can end a completion (EOS token, chat template)"

@@ -32,9 +32,9 @@ def held_out_in(summary: Any) -> HeldOut:
     """
     entries = [summary.get(name) if isinstance(summary, dict) else None for name in ("before", "after")]
     before, after = [_rates(entry) for entry in entries]
-    counts = [entry.get("num_problems") for entry in entries if isinstance(entry, dict)]
-    counts = [count for count in counts if is_number(count) and count > 0]
-    return HeldOut(before, after, counts[-1] if counts else None)
+    counts: list[Any] = [entry.get("num_problems") for entry in entries if isinstance(entry, dict)]
+    known = [count for count in counts if is_number(count) and count > 0]
+    return HeldOut(before, after, known[-1] if known else None)
 
 
 def _rates(entry: Any) -> dict[str, float]:

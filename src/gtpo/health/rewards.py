@@ -1,10 +1,12 @@
 """The checks of the reward: the total, every reward function, accuracy and format, and held-out problems."""
 
 import math
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from gtpo.health.checks import is_scored, smaller_steps
 from gtpo.health.result import Finding, Findings, Level, Result, check, level_of
-from gtpo.health.state import FEWEST_ROWS, State, Track
+from gtpo.health.state import FEWEST_ROWS, Drop, State, Track
 
 TIED = 0.95
 TIED_STEPS = 10
@@ -19,6 +21,23 @@ def nothing_scored(state: State) -> Findings:
         yield Finding("nothing_scored", 1, "no completion of the last logged step has a score", remedy)
 
 
+class Fall(NamedTuple):
+    """A drop of a reward that costs more than a fifth of it. Falls are ordered by how bad they are."""
+
+    level: Level
+    lost: float
+    best: float
+    now: float
+
+
+def falls(track: Track) -> Iterator[Fall]:
+    """The falls of a reward, whatever its scale."""
+    for drop in track.drops():
+        lost = track.lost(drop.best, drop.now)
+        if lost > 0.2:
+            yield Fall(2 if lost > 0.5 and drop.is_sure else 1, lost, drop.best, drop.now)
+
+
 @check("reward", rows=FEWEST_ROWS)
 def reward_falling(state: State) -> Findings:
     """The total reward, or one reward function while the total does not rise, is far below its best."""
@@ -26,19 +45,12 @@ def reward_falling(state: State) -> Findings:
     if not _has_risen(state["reward"]):
         others = {name: track for name, track in state.components.items() if not state.stands_in(name)}
         tracks |= {f"rewards/{name}": track for name, track in others.items()}
-    falls = [(lost, name, best, now) for name, track in tracks.items() for lost, best, now in _falls(track)]
-    if falls:
-        lost, name, best, now = max(falls)
-        level = level_of(lost, 0.0, 0.5)
-        reason = f"{name} fell from {best:.3g} at its best to {now:.3g}"
+    worst = max(((fall, name) for name, track in tracks.items() for fall in falls(track)), default=None)
+    if worst:
+        fall, name = worst
+        reason = f"{name} fell from {fall.best:.3g} at its best to {fall.now:.3g}"
         remedy = f"{smaller_steps(state)}; look at the completions of these steps with gtpo inspect"
-        yield Finding("reward_falling", level, reason, remedy)
-
-
-def _falls(track: Track) -> list[tuple[float, float, float]]:
-    """The clear drops that cost more than a fifth of the level: the part lost, the best and the last mean."""
-    drops = [(track.lost(best, now), best, now) for best, now in track.drops()]
-    return [drop for drop in drops if drop[0] > 0.2]
+        yield Finding("reward_falling", fall.level, reason, remedy)
 
 
 @check("format", rows=FEWEST_ROWS)
@@ -56,14 +68,18 @@ def accuracy_falling(state: State) -> Findings:
 def _rate_falling(state: State, meaning: str, remedy: str) -> Findings:
     """A rate between 0 and 1, compared with its best rows and with the held-out problems before training."""
     track, before = state[meaning], state.held_out.before.get(meaning, 0.0)
-    falls = [(best - now, best, now, "at its best") for best, now in track.drops()]
+    drops = [(drop, "at its best") for drop in track.drops()]
     if len(track) >= 10 and before / 2 - track.recent > 2 * track.error:  # other problems, perhaps another temperature
-        falls.append((before - track.recent, before, track.recent, "on held-out problems before training"))
-    for lost, best, now, when in sorted(falls, reverse=True)[:1]:
-        limits = (0.1, 0.25) if meaning == "format" else (0.15, max(0.15, 0.5 * best))
-        if level := level_of(lost, *limits):
-            reason = f"{meaning} fell from {100 * best:.0f} % {when} to {100 * now:.0f} %"
-            yield Finding(f"{meaning}_falling", level, reason, f"{smaller_steps(state)}; {remedy}")
+        drops.append((Drop(before, track.recent, is_sure=True), "on held-out problems before training"))
+    found: list[tuple[Level, Drop, str]] = []
+    for drop, when in drops:
+        limits = (0.1, 0.25) if meaning == "format" else (0.15, max(0.15, 0.5 * drop.best))
+        if level := level_of(drop.best - drop.now, *limits):
+            found.append((level if drop.is_sure else 1, drop, when))
+    if found:
+        level, drop, when = max(found, key=lambda entry: (entry[0], entry[1].best - entry[1].now))
+        reason = f"{meaning} fell from {100 * drop.best:.0f} % {when} to {100 * drop.now:.0f} %"
+        yield Finding(f"{meaning}_falling", level, reason, f"{smaller_steps(state)}; {remedy}")
 
 
 @check("reward", looks_at=("accuracy", "format"), rows=FEWEST_ROWS)
@@ -72,19 +88,15 @@ def reward_hacking(state: State) -> Findings:
     if not _has_risen(state["reward"]):
         return
     risen = [name for name, track in state.components.items() if _has_risen(track)]
-    rates = {name: state[name] for name in ("accuracy", "format")}
-    falls = [
-        (lost, name, best, now)
-        for name, track in {**state.components, **rates}.items()
-        if name not in risen
-        for lost, best, now in _falls(track)
-    ]
-    if falls:
-        lost, name, best, now = max(falls)
+    others = {name: track for name, track in state.components.items() if name not in risen}
+    others |= {name: state[name] for name in ("accuracy", "format")}
+    worst = max(((fall, name) for name, track in others.items() for fall in falls(track)), default=None)
+    if worst:
+        fall, name = worst
         gain = f"rewards/{risen[0]}" if risen else "the reward"
-        reason = f"{gain} rises while {name} fell from {best:.3g} at its best to {now:.3g}: a gamed reward"
+        reason = f"{gain} rises while {name} fell from {fall.best:.3g} at its best to {fall.now:.3g}: a gamed reward"
         remedy = "Read some completions (gtpo inspect), then close the loophole or change reward_weights"
-        yield Finding("reward_hacking", level_of(lost, 0.0, 0.5), reason, remedy)
+        yield Finding("reward_hacking", fall.level, reason, remedy)
 
 
 def _has_risen(track: Track) -> bool:

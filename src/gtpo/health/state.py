@@ -4,6 +4,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from gtpo.files import is_number
 from gtpo.health.held_out import HeldOut
@@ -13,9 +14,20 @@ WINDOW = 5
 """Rows that a value is averaged over once a run has twice as many, because one bad step does not mean trouble."""
 FEWEST_ROWS, FEWEST_STEPS = 4, 10
 """What a run must have logged before it can be judged."""
-_WINDOWS = {2: 4.0, WINDOW: 3.0, 20: 3.0}
-"""Rows whose mean is compared with the best one, and how many standard errors below it is a drop."""
+_WINDOWS = {2: 4.0, WINDOW: 3.5, 20: 3.0}
+"""Rows whose mean is compared with the best one, and how many standard errors below it are a drop.
+
+Two rows count only until there are two times `WINDOW`: over a long run, some pair of rows is always far below another.
+"""
 _COMPONENT = re.compile(r"rewards/(.+)/mean")
+
+
+class Drop(NamedTuple):
+    """A mean that is clearly below the best one. Half a standard error more makes it sure enough to stop a run."""
+
+    best: float
+    now: float
+    is_sure: bool
 
 
 class Track:
@@ -78,12 +90,14 @@ class Track:
         """The mean of the last rows."""
         return self.mean(len(self) - rows, rows)
 
-    def drops(self) -> Iterator[tuple[float, float]]:
-        """The best mean and the last mean, for each number of rows over which the last is clearly below the best."""
+    def drops(self) -> Iterator[Drop]:
+        """The last mean compared with the best one, for each number of rows over which it is clearly lower."""
         for window, errors in _WINDOWS.items():
-            best, last = self._best[window], self.last(window) if len(self) >= window else math.inf
-            if best - last > errors * self.noise * math.sqrt(2 / window) + 1e-9 * abs(best):
-                yield best, last
+            if len(self) < 2 * window or (window < WINDOW and len(self) >= 2 * WINDOW):
+                continue
+            best, now, error = self._best[window], self.last(window), self.noise * math.sqrt(2 / window)
+            if best - now > errors * error + 1e-9 * abs(best):
+                yield Drop(best, now, is_sure=best - now > (errors + 0.5) * error)
 
     def lost(self, best: float, now: float) -> float:
         """The part of a level that is gone: from `best` to 0, or to the lowest value if that is negative."""
@@ -117,7 +131,7 @@ class State:
 
     def add(self, row: Row) -> None:
         self.row = row
-        step = row.get("step")
+        step: Any = row.get("step")
         self.steps.append(float(step) if is_number(step) else len(self.steps) + 1.0)
         self.is_gtpo |= any(name.startswith("gtpo/") for name in row)
         if is_number(row.get(VOCAB_SIZE)) and row[VOCAB_SIZE] > 1:

@@ -72,7 +72,7 @@ class Verdict:
 
     @property
     def level(self) -> Level:
-        return max((finding.level for finding in self.findings), default=0)
+        return self.findings[0].level if self.findings else 0
 
     @property
     def name(self) -> str:

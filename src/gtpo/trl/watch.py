@@ -190,7 +190,7 @@ def _warn(state: TrainerState, text: str) -> None:
 
 def _vocab_size(model: Any) -> int | None:
     """The number of tokens that the model chooses from; None if its config does not contain it."""
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     config = config.get_text_config() if hasattr(config, "get_text_config") else config
     size = getattr(config, "vocab_size", None)
     return size if isinstance(size, int) else None
