@@ -1,8 +1,9 @@
 """How well `gtpo health` works: its verdicts on traces of runs whose end is known, as Markdown tables.
 
 `python benchmarks/bench_health.py` judges tests/golden/health/*.csv; `--write` puts the tables into docs/health.md.
-A name begins with what the run is (broken, declining, idle or sound). If it ends in a seed, the run has TRL's defaults,
-and thresholds were set without those of odd seeds (unseen). The others are older, and thresholds were set with them.
+A name begins with what the run is (broken, declining, idle, mismatch or sound). If it ends in a seed, the run has the
+defaults of TRL, and thresholds were set without those of odd seeds (unseen). The others are older, and thresholds were
+set with them.
 """
 
 import argparse

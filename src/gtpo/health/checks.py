@@ -166,7 +166,7 @@ def sampler_off(state: State) -> Findings:
     ratio, gap = state["ratio"].recent, state["sampler_gap"]
     level = level_of(abs(math.log(max(ratio, 1e-9))), math.log(1.25), LN2)
     reason = f"the mean importance ratio between trainer and sampler is {ratio:.2f}, not about 1"
-    if len(gap) and (gap_level := level_of(gap.recent, 0.2, 0.7)) > level:
+    if len(gap) and (gap_level := level_of(gap.recent, 0.1, 0.3)) > level:
         level = gap_level
         reason = f"the log-probabilities of trainer and sampler differ by {gap.recent:.2f} on average"
     if level:
