@@ -80,6 +80,7 @@ def test_a_run_of_gtpo_is():
         ({"reward": fall, TIED: lambda step: float(step >= 20)}, "Halve the learning rate"),  # dead
         ({"reward": 0.5, TIED: 1.0}, "Check the reward function"),  # constant
         ({"reward": lambda step: 0.9 + step / 1000, TIED: 0.9}, "harder problems"),  # solved
+        ({"reward": lambda step: min(0.0, step / 20 - 1), TIED: 0.9}, "Read some completions"),  # gamed or solved
         ({"reward": lambda step: 0.1 * (step % 12 == 0), TIED: 0.9}, "easier problems"),  # too hard
     ],
 )

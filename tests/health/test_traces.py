@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "golden" / "health"
 TRACES = {path.stem: load_run(path) for path in sorted(FOLDER.glob("*.csv"))}
 WITH_DEFAULTS = [name for name in TRACES if re.search(r"_s\d+$", name)]
 OLDER = [name for name in TRACES if name not in WITH_DEFAULTS]
-MISSED = {"broken_entropy_s12"}
+MISSED = {"broken_entropy_s12", "broken_entropy_s13", "broken_wrong_sign_s5"}
 """Broken runs that get no more than a warning."""
 
 
@@ -42,6 +42,7 @@ def is_lost(name):
 FACTS = {
     "truncated": lambda name: min(column(name, "completions/clipped_ratio")) > 0.9,
     "tied": lambda name: min(column(name, "frac_reward_zero_std")) == 1.0,
+    "late": lambda name: sum(column(name, "true/accuracy")[-8:]) < 1.0,
     "nan": lambda name: str(TRACES[name].rows[-1]["grad_norm"]) == "nan",
 }
 """What is wrong from the start or at once; all other broken runs lose their accuracy."""

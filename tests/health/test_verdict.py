@@ -160,6 +160,18 @@ def test_a_slow_fall_in_noisy_rows_is_found():
     assert (verdict.level, verdict.findings[0].kind) == (2, "reward_falling")
 
 
+def test_chance_alone_is_no_fall_however_long_a_run_is():
+    rng = random.Random(0)
+
+    def solved(step):  # of eight completions
+        return sum(rng.random() < 0.4 for _ in range(8)) / 8
+
+    verdicts = health_of(rows(4000, reward=lambda step: rng.random(), accuracy=solved))
+    falls = [finding for verdict in verdicts for finding in verdict.findings if finding.kind != "nothing_learned"]
+    assert len(falls) < 40  # 1 % of the rows
+    assert max((fall.level for fall in falls), default=0) < 2
+
+
 def test_the_most_severe_finding_decides_the_verdict():
     verdict = health_of(rows(40, format=to(0.1, 0.9), **{CLIPPED: 0.5}))[-1]
     assert (verdict.level, verdict.name) == (2, "collapsing")

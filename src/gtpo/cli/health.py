@@ -94,7 +94,8 @@ def _print(documents: list[dict[str, Any]]) -> None:
         present = {finding["kind"]: finding["level"] for finding in reversed(document["findings"])}
         earlier = [alarm for alarm in document["history"] if alarm["level"] > present.get(alarm["kind"], 0)]
         if earlier:
-            alarms = [f"{_words(alarm)} (step {alarm['first_step']})" for alarm in earlier]
+            worst = {alarm["kind"]: alarm for alarm in sorted(earlier, key=lambda alarm: alarm["level"])}
+            alarms = [f"{_words(alarm)} (step {alarm['first_step']})" for alarm in worst.values()]
             console.print(Text(f"  earlier: {', '.join(alarms)}"))
         console.print(Text(f"  checked: {printable(_checked(document['checked']))}", style="dim"))
         if document["not_checked"]:

@@ -88,7 +88,7 @@ def reward_hacking(state: State) -> Findings:
     if not _has_risen(state["reward"]):
         return
     risen = [name for name, track in state.components.items() if _has_risen(track)]
-    others = {name: track for name, track in state.components.items() if name not in risen}
+    others = {f"rewards/{name}": track for name, track in state.components.items() if name not in risen}
     others |= {name: state[name] for name in ("accuracy", "format")}
     worst = max(((fall, name) for name, track in others.items() for fall in falls(track)), default=None)
     if worst:
@@ -115,8 +115,14 @@ def groups_tied(state: State) -> Findings:
     reason = f"{100 * share:.0f} % of the groups are tied, so almost nothing is learned"
     level, remedy = _why_tied(state, tied, reward) if share >= TIED else (1, "")
     if not remedy:
-        is_solved = state["accuracy"].recent > 0.5 if len(state["accuracy"]) else reward_is_high(reward)
-        remedy = "Train on harder problems" if is_solved else "Train on easier problems, or raise num_generations"
+        remedy = "Train on easier problems, or raise num_generations"
+        if len(state["accuracy"]):
+            remedy = "Train on harder problems" if state["accuracy"].recent > 0.5 else remedy
+        elif is_at_its_top(reward):
+            remedy = (
+                "Read some completions (gtpo inspect): train on harder problems if they are right, otherwise they "
+            )
+            remedy += "earn the reward without it"
     yield Finding("groups_tied", level, reason, remedy)
 
 
@@ -132,9 +138,9 @@ def _why_tied(state: State, tied: Track, reward: Track) -> tuple[Level, str]:
     return 1, ""
 
 
-def reward_is_high(reward: Track) -> bool:
-    """Whether the reward is at the top of what the run has reached, and has reached more than at its worst."""
-    return len(reward) > 0 and reward.recent >= 0.9 * reward.high and reward.recent > 0
+def is_at_its_top(reward: Track) -> bool:
+    """Whether the reward is about the highest that the run has reached, and was lower before."""
+    return len(reward) > 0 and reward.high > reward.low and reward.lost(reward.high, reward.recent) < 0.1
 
 
 @check("reward", looks_at=("accuracy",), rows=10, steps=50)

@@ -92,10 +92,12 @@ class Track:
 
     def drops(self) -> Iterator[Drop]:
         """The last mean compared with the best one, for each number of rows over which it is clearly lower."""
-        for window, errors in _WINDOWS.items():
+        for window, fewest_errors in _WINDOWS.items():
             if len(self) < 2 * window or (window < WINDOW and len(self) >= 2 * WINDOW):
                 continue
             best, now, error = self._best[window], self.last(window), self.noise * math.sqrt(2 / window)
+            luckiest = 1 + 1.5 * math.sqrt(math.log(len(self) / window))  # the best of many means is high by chance
+            errors = max(fewest_errors, luckiest)
             if best - now > errors * error + 1e-9 * abs(best):
                 yield Drop(best, now, is_sure=best - now > (errors + 0.5) * error)
 
