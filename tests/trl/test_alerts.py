@@ -12,7 +12,7 @@ import gtpo
 from gtpo.trl.alerts import Alerts
 from tests.trl.watched import grpo_trainer
 
-SENTENCE = "Step 2: grad_norm is not a finite number. What to try: Halve the learning rate"
+SENTENCE = "Step 2: grad_norm is not a finite number. What to try: Start again with a smaller learning rate"
 
 
 def break_a_run(model, folder, tracker):
