@@ -5,6 +5,7 @@ odd seed are the unseen ones. What a run is, is checked here by `true/accuracy`,
 """
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from gtpo.health.verdict import first_alarms, health_of
 from gtpo.runs.run import load_run
 
-FOLDER = Path(__file__).parents[1] / "golden" / "health"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "tests" / "golden" / "health"
 TRACES = {path.stem: load_run(path) for path in sorted(FOLDER.glob("*.csv"))}
 WITH_DEFAULTS = [name for name in TRACES if re.search(r"_s\d+$", name)]
 OLDER = [name for name in TRACES if name not in WITH_DEFAULTS]
@@ -82,6 +84,11 @@ def test_a_run_that_is_dead_in_its_first_rows_is_found_within_ten():
     verdicts = health_of(TRACES["broken_learning_rate_s0"].rows)
     assert column("broken_learning_rate_s0", "reward")[3:10] == [0.0] * 7
     assert all(verdict.level == 2 for verdict in verdicts[9:])
+
+
+def test_the_tables_of_the_page_are_those_of_the_benchmark():
+    benchmark = runpy.run_path(str(ROOT / "benchmarks" / "bench_health.py"))
+    assert benchmark["tables"](sorted(FOLDER.glob("*.csv"))) in (ROOT / "docs" / "health.md").read_text()
 
 
 def tens(name):

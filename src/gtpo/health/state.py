@@ -14,7 +14,7 @@ WINDOW = 5
 """Rows that a value is averaged over once a run has twice as many, because one bad step does not mean trouble."""
 FEWEST_ROWS, FEWEST_STEPS = 4, 10
 """What a run must have logged before it can be judged."""
-_WINDOWS = {2: 4.0, WINDOW: 3.5, 20: 3.0}
+_WINDOWS = {2: 4.0, WINDOW: 3.5, 20: 3.0, 80: 3.0}
 """Rows whose mean is compared with the best one, and how many standard errors below it are a drop.
 
 Two rows count only until there are two times `WINDOW`: over a long run, some pair of rows is always far below another.
