@@ -56,7 +56,7 @@ class Loop:
 
     def __init__(self, callback, folder, **arguments):
         self.callback, self.folder = callback, folder
-        self.arguments = SimpleNamespace(output_dir=str(folder), **arguments)
+        self.arguments = SimpleNamespace(output_dir=str(folder), world_size=1, **arguments)
         self.state, self.control = TrainerState(), TrainerControl()
         callback.on_train_begin(self.arguments, self.state, self.control)
 
@@ -184,6 +184,20 @@ def test_a_resumed_run_keeps_its_last_healthy_checkpoint(tmp_path, caplog):
     assert after.callback.verdict.level == 1
     after.save()
     assert (tmp_path / "last-healthy" / "weights").read_text() == "10"
+
+
+def test_the_last_healthy_checkpoint_survives_a_run_that_writes_its_step_again(tmp_path):
+    before = Loop(HealthCallback(), tmp_path)
+    for _ in range(10):
+        before.log(format=0.9)
+    checkpoint = before.save()
+    before.log(format=0.9)
+    after = Loop(HealthCallback(), tmp_path)
+    after.state.log_history, after.state.global_step = before.state.log_history[:4], 4
+    after.callback.on_train_begin(after.arguments, after.state, after.control)
+    (checkpoint / "weights").write_text("other weights of step 10")  # in place, as transformers does
+    assert (tmp_path / "last-healthy" / "weights").read_text() == "10"
+    assert after.callback.kept is None
 
 
 def test_evaluation_rows_are_ignored(tmp_path):

@@ -178,6 +178,18 @@ def test_a_trainer_that_reorders_scored_completions_is_not_recorded(tiny_model, 
     assert not (tmp_path / "groups.jsonl").exists()
 
 
+def test_a_batch_that_a_warning_asks_for_is_recorded(tiny_model, tmp_path):
+    class Warns(TrainerCallback):
+        def on_log(self, args, state, control, **kwargs):
+            trainer.gtpo_recorder.is_wanted |= state.global_step == 5
+
+    trainer = grpo_trainer(tiny_model, tmp_path, max_steps=8)
+    gtpo.watch(trainer, record_groups=1, record_every=100)
+    trainer.add_callback(Warns())
+    trainer.train()
+    assert [group.step for group in read_groups(tmp_path)] == [1, 2, 6]
+
+
 def test_a_copy_of_a_watched_trainer_samples_with_its_own_model(tiny_model, tmp_path):
     trainer = grpo_trainer(tiny_model, tmp_path)
     gtpo.watch(trainer)

@@ -71,6 +71,7 @@ class Recorder(TrainerCallback):
         self.earlier_seconds, self.start = 0.0, time.monotonic()
         self.thinning = 1  # of the steps that are due, every how many-th is recorded
         self.num_due = 0
+        self.is_wanted = False  # the next batch is recorded in any case
         self.is_agreed_off = False  # all processes know that recording has failed on one of them
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -117,6 +118,7 @@ class Recorder(TrainerCallback):
     def _record(self, trainer: Any, generated: Generated) -> bool:
         """Record groups of this batch. False on all processes if one of them has failed, now or in an earlier step."""
         self.num_due += 1
+        self.is_wanted = False
         if not _is_on_all_processes(self.key):
             raise RuntimeError("gtpo.watch was not called on every process")
         summaries = _exchange(self.groups, self._summarise, trainer, generated)
@@ -138,7 +140,7 @@ class Recorder(TrainerCallback):
         accumulation = args.gradient_accumulation_steps
         steps_covered = max(1, args.steps_per_generation * trainer.num_iterations // accumulation)
         begins_a_step = trainer._step % accumulation == 0
-        is_selected = step < 2 or -step % self.record_every < steps_covered
+        is_selected = step < 2 or self.is_wanted or -step % self.record_every < steps_covered
         return trainer.model.training and begins_a_step and is_selected
 
     def _summarise(self, trainer: Any, generated: Generated) -> list[RowSummary]:

@@ -15,7 +15,7 @@ from gtpo.health.verdict import NAMES, Health, Verdict
 from gtpo.logged import VOCAB_SIZE, is_training_row
 from gtpo.trl.alerts import Alerts
 from gtpo.trl.guard import Guard
-from gtpo.trl.recording import ATTRIBUTE, attach_recorder
+from gtpo.trl.recording import ATTRIBUTE, Recorder, attach_recorder
 
 HEALTHY_FOLDER = "last-healthy"
 CANDIDATE_FOLDER = "last-healthy.candidate"
@@ -64,9 +64,9 @@ def watch(
     callbacks: list[TrainerCallback] = trainer.callback_handler.callbacks
     health = next((callback for callback in callbacks if isinstance(callback, HealthCallback)), None)
     if health is None:
-        callbacks.insert(0, HealthCallback(on_collapse))  # first, so that trackers and records get health/level
-    else:
-        health.on_collapse = on_collapse
+        health = HealthCallback(on_collapse)
+        callbacks.insert(0, health)  # first, so that trackers and records get health/level
+    health.on_collapse, health.recorder = on_collapse, recorder
 
 
 class HealthCallback(TrainerCallback):
@@ -84,18 +84,20 @@ class HealthCallback(TrainerCallback):
         self.kept: tuple[int, int] | None = None  # level and step of the checkpoint in `last-healthy`
         self.candidate: tuple[int, int] | None = None  # of the one that waits for a row to confirm it
         self.vocab_size: int | None = None
-        self.judging = Guard("The health check")
-        self.keeping = Guard("Keeping the last healthy checkpoint")
+        self.recorder: Recorder | None = None
         self.alerts = Alerts()
         self.before: dict[str, float] = {}  # on held-out problems, before training
         self._start()
 
     def _start(self) -> None:
+        self.judging = Guard("The health check")
+        self.keeping = Guard("Keeping the last healthy checkpoint")
         self.health = Health(entropy_threshold=self.entropy_threshold, before=self.before)
         self.verdict = Verdict(0, ())
         self.reported: set[tuple[str, int]] = set()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._start()
         self.judging.run(self._begin, args, state, kwargs.get("model"))
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -113,8 +115,12 @@ class HealthCallback(TrainerCallback):
             self.entropy_threshold = getattr(args, "entropy_threshold", None)
         self.vocab_size = _vocab_size(model)
         self.before = read_held_out(Path(args.output_dir)).before
-        self._start()
+        self.health = Health(entropy_threshold=self.entropy_threshold, before=self.before)
         self.kept = _kept_in(Path(args.output_dir) / HEALTHY_FOLDER) if state.global_step else None
+        if self.kept is not None and self.kept[1] > state.global_step:
+            self.kept = None  # the run goes another way from here, and may write that checkpoint again
+            if state.is_world_process_zero:
+                _copy_links(Path(args.output_dir) / HEALTHY_FOLDER)
         self._drop_candidate(args, state)
         for row in filter(is_training_row, state.log_history):
             self.verdict = self.health.add(row)
@@ -137,6 +143,8 @@ class HealthCallback(TrainerCallback):
             if (finding.kind, finding.level) not in self.reported:
                 self.reported.add((finding.kind, finding.level))
                 self._report(args, state, finding)
+                if self.recorder is not None and args.world_size == 1:  # several processes could disagree
+                    self.recorder.is_wanted = True
         if is_stopped:
             _warn(state, f"stopped (on_collapse='stop'). {self._last_healthy(args)}")
 
@@ -204,6 +212,14 @@ def _kept_in(folder: Path) -> tuple[int, int] | None:
         return None
     levels = [row["health/level"] for row in state.log_history if "health/level" in row]
     return int(levels[-1]) if levels else 0, state.global_step
+
+
+def _copy_links(folder: Path) -> None:
+    """Replace hard links in the folder with copies: transformers would overwrite their content in place."""
+    for path in [path for path in folder.rglob("*") if path.is_file() and path.stat().st_nlink > 1]:
+        partial = path.with_name(f"{path.name}.partial")
+        shutil.copy2(path, partial)
+        partial.replace(path)
 
 
 def _link_tree(source: Path, target: Path) -> None:
