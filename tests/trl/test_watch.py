@@ -151,9 +151,11 @@ def test_rows_are_compared_with_the_held_out_problems_before_training(tmp_path):
 
 def test_each_problem_is_reported_once_and_a_warning_does_not_stop_the_run(tmp_path, caplog):
     loop = Loop(HealthCallback("warn"), tmp_path)
+    loop.callback.recorder = recorder = SimpleNamespace(is_wanted=False)
     levels = [loop.log(format=max(0.0, min(0.9, 1.8 - step / 12)))["health/level"] for step in range(40)]
     assert levels[:10] == [0.0] * 10
     assert levels[-1] == 2.0
+    assert recorder.is_wanted  # the batch after a warning is recorded
     assert not loop.control.should_training_stop
     assert len([record for record in caplog.records if "format fell" in record.message]) == 2  # warning, collapsing
     assert "What to try: Start again with a smaller learning rate" in caplog.text
