@@ -138,6 +138,7 @@ OVERRIDDEN = {
     TrimmedBatches: {"_get_per_token_logps_and_entropies", "_prepare_inputs"},
     ExactResume: {"_get_train_sampler"},
     CompleteCheckpoints: {
+        "_load_best_model",
         "_load_from_checkpoint",
         "_load_optimizer_and_scheduler",
         "_load_rng_state",

@@ -110,7 +110,7 @@ def health_of(
     >>> broken = [{"step": step, "format": 0.9 if step < 12 else 0.2} for step in range(1, 17)]
     >>> verdicts = health_of(broken)
     >>> [verdict.level for verdict in verdicts]
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2]
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2]
     >>> verdicts[2].name, verdicts[10].name, verdicts[-1].reason
     ('unknown', 'healthy', 'format fell from 90 % at its best to 20 %')
     """
