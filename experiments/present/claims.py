@@ -5,8 +5,8 @@ or not shown. For a claim, better means that it holds and worse that it does not
 Fisher's exact test.
 
 A run has collapsed if its held-out accuracy is below half of the untrained policy's, sampled in the same way. The
-tables also show the verdict of `gtpo health` on the last step of training. With one prompt per step its window of five
-steps holds only forty completions, so it is wrong more often.
+tables also show the verdict of `gtpo health` on the last step of training. With one prompt per step a logged row has
+only eight completions, so the verdict is less certain.
 """
 
 import dataclasses
