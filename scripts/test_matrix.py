@@ -22,12 +22,12 @@ TESTS = [
     "tests/contracts/test_trl.py",
     "tests/trl/test_checks.py",
     "tests/trl/test_config.py",
-    "tests/trl/test_fast.py",
-    "tests/trl/test_watch.py",
-    "tests/trl/test_watch_training.py",
+    "tests/trl/fast/test_trainer.py",
+    "tests/trl/watching/test_watch.py",
+    "tests/trl/watching/test_watch_training.py",
     "tests/training/config/test_option_names.py",
-    "tests/trl/test_resume.py::test_plain_grpo_resumes_exactly_too",
-    "tests/trl/test_resume.py::test_a_killed_and_resumed_run_equals_an_uninterrupted_one[in the third epoch]",
+    "tests/trl/fast/test_resume.py::test_plain_grpo_resumes_exactly_too",
+    "tests/trl/fast/test_resume.py::test_a_killed_and_resumed_run_equals_an_uninterrupted_one[in the third epoch]",
 ]
 STOCK_RUN = """
 import tempfile

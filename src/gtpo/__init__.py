@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from gtpo.core.entropy import completion_entropy, entropy_filter
     from gtpo.core.shaping import ShapedAdvantages, shape_advantages
     from gtpo.trl.config import GTPOConfig
-    from gtpo.trl.fast import FastGRPOTrainer
+    from gtpo.trl.fast.trainer import FastGRPOTrainer
     from gtpo.trl.trainer import GTPOTrainer
-    from gtpo.trl.watch import watch
+    from gtpo.trl.watching.watch import watch
 
 __version__ = "0.1.0"
 
@@ -47,9 +47,9 @@ _HOMES = {
     "ShapedAdvantages": "gtpo.core.shaping",
     "shape_advantages": "gtpo.core.shaping",
     "GTPOConfig": "gtpo.trl.config",
-    "FastGRPOTrainer": "gtpo.trl.fast",
+    "FastGRPOTrainer": "gtpo.trl.fast.trainer",
     "GTPOTrainer": "gtpo.trl.trainer",
-    "watch": "gtpo.trl.watch",
+    "watch": "gtpo.trl.watching.watch",
 }
 
 

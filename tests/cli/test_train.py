@@ -168,7 +168,7 @@ def test_a_full_disk_is_reported_with_the_command_to_continue(tmp_path, monkeypa
     def fail(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gtpo.trl.resume.ExactResume._save_progress", fail)
+    monkeypatch.setattr("gtpo.trl.fast.resume.ExactResume._save_progress", fail)
     run = tmp_path / "run"
     assert main(["train", "--output_dir", str(run), "--max_steps", "2", "--save_steps", "1", *SMALL]) == 2
     error = capsys.readouterr().err

@@ -11,12 +11,14 @@ from trl.generation import vllm_generation
 from trl.trainer import grpo_trainer
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.trl import checkpoints, checks, fast, generated, padding, recording, resume, trimming, versions, watch
+from gtpo.trl import checks, versions
 from gtpo.trl.checks import CHOICES
 from gtpo.trl.config import LOSS_TYPES
-from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS
-from gtpo.trl.resume import CompleteCheckpoints, ExactResume
-from gtpo.trl.trimming import LOSS_DIVISORS, TrimmedBatches
+from gtpo.trl.fast import checkpoints, padding, resume, trainer, trimming
+from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS
+from gtpo.trl.fast.resume import CompleteCheckpoints, ExactResume
+from gtpo.trl.fast.trimming import LOSS_DIVISORS, TrimmedBatches
+from gtpo.trl.watching import generated, recording, watch
 from tests.trl.checked import parity_reward, prompts, settings
 from trl import GRPOConfig, GRPOTrainer
 
@@ -192,8 +194,8 @@ def test_what_trimming_reads_of_the_parent_exists():
         assert f"self.{name} = " in source
 
 
-OF_GTPO = {"config", "trainer", "gathering", "state"}
-FOR_ANY_TRAINER = [fast, resume, checkpoints, trimming, padding, watch, recording, generated, checks, versions]
+OF_GTPO = {"config", "trainer", "gathering", "state", "penalty"}
+FOR_ANY_TRAINER = [trainer, resume, checkpoints, trimming, padding, watch, recording, generated, checks, versions]
 
 
 @pytest.mark.parametrize("module", FOR_ANY_TRAINER, ids=lambda module: module.__name__)

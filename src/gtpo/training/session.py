@@ -20,11 +20,11 @@ from gtpo.records import METRICS_FILE
 from gtpo.training.data import free_memory, measure_held_out
 from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
-from gtpo.trl.fast import FastGRPOTrainer
-from gtpo.trl.recording import Recorder
-from gtpo.trl.resume import ResumableSFTTrainer
+from gtpo.trl.fast.resume import ResumableSFTTrainer
+from gtpo.trl.fast.trainer import FastGRPOTrainer
 from gtpo.trl.trainer import GTPOTrainer
-from gtpo.trl.watch import watch
+from gtpo.trl.watching.recording import Recorder
+from gtpo.trl.watching.watch import watch
 
 TRAINERS: dict[str, Any] = {"gtpo": GTPOTrainer, "grpo": FastGRPOTrainer, "sft": ResumableSFTTrainer}
 

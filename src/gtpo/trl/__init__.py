@@ -1,8 +1,9 @@
-"""GTPO on TRL, and instruments for any GRPO trainer of TRL. Importing this package loads nothing of TRL.
+"""GTPO on TRL, and two folders that serve any GRPO trainer of TRL. Importing this package loads nothing of TRL.
 
-The files fall into two groups. The second imports nothing of the first.
+config, trainer, gathering, state, penalty    GTPO
+fast/                                         FastGRPOTrainer: padding-free updates, exact resume
+watching/                                     gtpo.watch: alerts, recorded groups, health
+checks, versions                              what TRL accepts, and which TRL
 
-GTPO on TRL                         config, trainer, gathering, state
-for any trainer of TRL's GRPO       fast, resume, checkpoints, trimming, padding, checks, versions
-                                    watch, recording, generated, choosing, scoring, alerts, guard
+fast/ and watching/ import nothing of GTPO's own files and nothing of each other.
 """

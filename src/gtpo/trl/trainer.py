@@ -20,12 +20,12 @@ from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.errors import ConfigError, DataError, naming_the_step
 from gtpo.trl.config import GTPOConfig
-from gtpo.trl.fast import FastGRPOTrainer
+from gtpo.trl.fast.trainer import FastGRPOTrainer
 from gtpo.trl.gathering import Rows, complete_groups
-from gtpo.trl.generated import Generated, Shaping, total_rewards
 from gtpo.trl.penalty import PenaltyCheck
-from gtpo.trl.recording import Recorder
 from gtpo.trl.state import InitialEntropyState
+from gtpo.trl.watching.generated import Generated, Shaping, total_rewards
+from gtpo.trl.watching.recording import Recorder
 
 IMAGE_INPUTS = (
     "pixel_values",

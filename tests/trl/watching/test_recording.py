@@ -10,7 +10,7 @@ from gtpo.files import JsonLines
 from tests.oracle import paper
 from tests.reading import read_groups, read_metrics
 from tests.trl.checked import parity_reward, prompts, settings, train
-from tests.trl.watched import grpo_trainer
+from tests.trl.watching.watched import grpo_trainer
 from trl import GRPOTrainer
 
 

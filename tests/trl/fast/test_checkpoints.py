@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.trl.checkpoints import (
+from gtpo.trl.fast.checkpoints import (
     begin_checkpoint,
     complete_checkpoint,
     damage_of,

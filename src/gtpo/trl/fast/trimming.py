@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding, lengths
+from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding, lengths
 
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 logger = logging.getLogger(__name__)

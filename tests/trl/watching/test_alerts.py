@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 import gtpo
-from gtpo.trl.alerts import Alerts
-from tests.trl.watched import grpo_trainer
+from gtpo.trl.watching.alerts import Alerts
+from tests.trl.watching.watched import grpo_trainer
 
 SENTENCE = "Step 2: grad_norm is not a finite number. What to try: Start again with a smaller learning rate"
 

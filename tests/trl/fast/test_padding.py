@@ -6,7 +6,7 @@ import transformers
 from peft import PromptTuningConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from gtpo.trl.padding import Padding, lengths
+from gtpo.trl.fast.padding import Padding, lengths
 
 SMALL = {
     "vocab_size": 64,

@@ -10,7 +10,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.trl.watch import HealthCallback, watch
+from gtpo.trl.watching.watch import HealthCallback, watch
 from tests.reading import read_metrics
 from tests.trl.checked import parity_reward, prompts, settings
 

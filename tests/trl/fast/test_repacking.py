@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtpo.trl.padding import Padding
-from gtpo.trl.trimming import TrimmedBatches, balanced_sizes
+from gtpo.trl.fast.padding import Padding
+from gtpo.trl.fast.trimming import TrimmedBatches, balanced_sizes
 
 
 class Stub(TrimmedBatches):

@@ -21,7 +21,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.sft_trainer import SFTTrainer
 
 from gtpo.errors import DataError, GTPOError
-from gtpo.trl.checkpoints import (
+from gtpo.trl.fast.checkpoints import (
     back_up_checkpoints,
     begin_checkpoint,
     complete_checkpoint,

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback
 
 from gtpo import ConfigError, DataError, FastGRPOTrainer, GTPOConfig, GTPOTrainer
-from gtpo.trl.checkpoints import newest_intact, read_state
-from gtpo.trl.resume import CompleteCheckpoints
+from gtpo.trl.fast.checkpoints import newest_intact, read_state
+from gtpo.trl.fast.resume import CompleteCheckpoints
 from tests.trl.checked import parity_reward, prompts, settings, train
 from trl import GRPOConfig
 
@@ -128,7 +128,9 @@ def test_a_complete_checkpoint_is_not_written_again(tiny_model, tmp_path, monkey
             control.should_save = True
 
     begun = []
-    monkeypatch.setattr("gtpo.trl.resume.begin_checkpoint", lambda folder: begun.append(folder.name) or folder.mkdir())
+    monkeypatch.setattr(
+        "gtpo.trl.fast.resume.begin_checkpoint", lambda folder: begun.append(folder.name) or folder.mkdir()
+    )
     options = settings(tmp_path, max_steps=2, save_strategy="no", trainer=GTPOTrainer)
     train(tiny_model, dataset=prompts(2), callbacks=[SavesTwice()], **options)
     assert begun == ["checkpoint-1", "checkpoint-2"]
@@ -138,7 +140,7 @@ def test_a_finished_run_ends_with_its_best_weights_if_asked_to(run_folder, tiny_
     best = run_folder / "checkpoint-2"
     state = read_state(run_folder / "checkpoint-4")
     state.best_model_checkpoint = str(best)
-    monkeypatch.setattr("gtpo.trl.resume.read_state", lambda checkpoint: state)
+    monkeypatch.setattr("gtpo.trl.fast.resume.read_state", lambda checkpoint: state)
     options = settings(run_folder, save_strategy="steps", save_steps=2)
 
     def resumed_weights():
@@ -248,7 +250,7 @@ def test_all_processes_use_the_choice_of_the_main_process_or_raise_its_error():
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["gtpo.trl.resume"])
+    server.set_forkserver_preload(["gtpo.trl.fast.resume"])
     outcomes = server.Queue()
     processes = [server.Process(target=agree, args=(rank, port, outcomes), daemon=True) for rank in range(2)]
     for process in processes:
@@ -265,7 +267,7 @@ def test_an_old_checkpoint_is_removed_only_when_the_new_one_is_complete(tiny_mod
         if folder.name == "checkpoint-4":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("gtpo.trl.resume.ExactResume._save_progress", killed)
+    monkeypatch.setattr("gtpo.trl.fast.resume.ExactResume._save_progress", killed)
     with pytest.raises(KeyboardInterrupt):
         train(tiny_model, **options)
     assert newest_intact(tmp_path)[0].name == "checkpoint-2"

@@ -13,7 +13,7 @@ from gtpo.cli.main import main
 from tests.hiding import hide
 from tests.reading import read_groups, read_metrics
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HIDE = hide(["peft", "math_verify", "latex2sympy2_extended", "matplotlib"])
 
 
@@ -32,7 +32,7 @@ def test_importing_it_loads_nothing_of_trl(tmp_path):
     names = "[name for name in sys.modules if name.split('.')[0] in ('trl', 'peft') or name.startswith('gtpo.trl.')]"
     code = f"{HIDE}\nimport gtpo, json\ngtpo.watch\nprint(json.dumps({names}))"
     loaded = json.loads(run_python(code, tmp_path).splitlines()[-1])
-    assert "gtpo.trl.watch" in loaded
+    assert "gtpo.trl.watching.watch" in loaded
     assert not {name for name in loaded if name.split(".")[0] in ("trl", "peft")}
     assert not {"gtpo.trl.trainer", "gtpo.trl.config"} & set(loaded)
 

@@ -23,10 +23,10 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from gtpo.files import JsonLines, is_number, write_atomic
 from gtpo.logged import without_summary
 from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord
-from gtpo.trl.choosing import RowSummary, choose_groups
-from gtpo.trl.generated import Generated, with_conflicts
-from gtpo.trl.guard import Guard
-from gtpo.trl.scoring import can_score, token_scores
+from gtpo.trl.watching.choosing import RowSummary, choose_groups
+from gtpo.trl.watching.generated import Generated, with_conflicts
+from gtpo.trl.watching.guard import Guard
+from gtpo.trl.watching.scoring import can_score, token_scores
 
 P = ParamSpec("P")
 T = TypeVar("T")

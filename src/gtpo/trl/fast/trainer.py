@@ -5,8 +5,8 @@ from typing import Any
 
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from gtpo.trl.resume import ExactResume
-from gtpo.trl.trimming import TrimmedBatches
+from gtpo.trl.fast.resume import ExactResume
+from gtpo.trl.fast.trimming import TrimmedBatches
 from gtpo.trl.versions import warn_if_untested
 
 
@@ -23,10 +23,10 @@ class FastGRPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     trainer.train()
     ```
 
-    Updates and scoring passes compute no padding and leave out completions without weight (gtpo.trl.trimming), and
-    `train(resume_from_checkpoint=True)` continues exactly where the last complete checkpoint was written
-    (gtpo.trl.resume). Where an option rules out other micro-batches, a warning says so and TRL's are used. A colocated
-    vLLM returns token ids without their text, which TRL does not use.
+    Updates and scoring passes compute no padding and leave out completions without weight (gtpo.trl.fast.trimming),
+    and `train(resume_from_checkpoint=True)` continues exactly where the last complete checkpoint was written
+    (gtpo.trl.fast.resume). Where an option rules out other micro-batches, a warning says so and TRL's are used. A
+    colocated vLLM returns token ids without their text, which TRL does not use.
     """
 
     def __init__(self, model: Any, reward_funcs: Any = None, args: Any = None, *rest: Any, **kwargs: Any) -> None:

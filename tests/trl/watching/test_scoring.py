@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from accelerate.utils import DistributedType
 
-from gtpo.trl.scoring import can_score
+from gtpo.trl.watching.scoring import can_score
 
 TEXT = {"prompt_ids": 0, "prompt_mask": 0, "completion_ids": 0, "completion_mask": 0, "advantages": 0, "tool_mask": 0}
 

@@ -13,9 +13,9 @@ from gtpo.health.held_out import read_held_out
 from gtpo.health.result import Finding
 from gtpo.health.verdict import NAMES, Health, Verdict
 from gtpo.logged import VOCAB_SIZE, is_training_row
-from gtpo.trl.alerts import Alerts
-from gtpo.trl.guard import Guard
-from gtpo.trl.recording import ATTRIBUTE, Recorder, attach_recorder
+from gtpo.trl.watching.alerts import Alerts
+from gtpo.trl.watching.guard import Guard
+from gtpo.trl.watching.recording import ATTRIBUTE, Recorder, attach_recorder
 
 HEALTHY_FOLDER = "last-healthy"
 CANDIDATE_FOLDER = "last-healthy.candidate"

@@ -12,11 +12,11 @@ from transformers import TrainerCallback
 import gtpo
 from gtpo import GTPOConfig, GTPOTrainer
 from gtpo.errors import ConfigError
-from gtpo.trl import recording
-from gtpo.trl.watch import HealthCallback
+from gtpo.trl.watching import recording
+from gtpo.trl.watching.watch import HealthCallback
 from tests.reading import read_groups, read_metrics
 from tests.trl.checked import parity_reward, prompts, settings
-from tests.trl.watched import grpo_trainer
+from tests.trl.watching.watched import grpo_trainer
 from trl import GRPOTrainer
 
 LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.3)
@@ -114,12 +114,12 @@ def test_a_full_disk_turns_recording_off_with_one_warning(name, tiny_model, tmp_
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("gtpo.trl.recording.Recorder._is_due", "Recording of groups is off"),
-        ("gtpo.trl.recording.choose_groups", "Recording of groups is off"),
-        ("gtpo.trl.generated.summarise", "Recording of groups is off"),
-        ("gtpo.trl.recording.token_scores", "Recording of entropies and log-probabilities is off"),
-        ("gtpo.trl.watch.is_training_row", "The health check is off"),
-        ("gtpo.trl.watch._link_tree", "Keeping the last healthy checkpoint is off"),
+        ("gtpo.trl.watching.recording.Recorder._is_due", "Recording of groups is off"),
+        ("gtpo.trl.watching.recording.choose_groups", "Recording of groups is off"),
+        ("gtpo.trl.watching.generated.summarise", "Recording of groups is off"),
+        ("gtpo.trl.watching.recording.token_scores", "Recording of entropies and log-probabilities is off"),
+        ("gtpo.trl.watching.watch.is_training_row", "The health check is off"),
+        ("gtpo.trl.watching.watch._link_tree", "Keeping the last healthy checkpoint is off"),
     ],
 )
 def test_an_error_of_an_instrument_does_not_stop_the_run(place, message, tiny_model, tmp_path, caplog, monkeypatch):
@@ -145,7 +145,7 @@ def test_a_failed_instrument_keeps_no_tensors_alive(tiny_model, tmp_path, monkey
         alive.extend([weakref.ref(scratch), weakref.ref(batch["completion_ids"])])
         raise torch.OutOfMemoryError("made to fail")
 
-    monkeypatch.setattr("gtpo.trl.recording.token_scores", fails)
+    monkeypatch.setattr("gtpo.trl.watching.recording.token_scores", fails)
     trainer = grpo_trainer(tiny_model, tmp_path)
     gtpo.watch(trainer, record_every=1)
     trainer.train()
@@ -157,7 +157,7 @@ def test_a_second_training_records_again_after_a_failure(tiny_model, tmp_path, m
     trainer = grpo_trainer(tiny_model, tmp_path, max_steps=2)
     gtpo.watch(trainer, record_every=1)
     with monkeypatch.context() as broken:
-        broken.setattr("gtpo.trl.recording.choose_groups", None)
+        broken.setattr("gtpo.trl.watching.recording.choose_groups", None)
         trainer.train()
     assert not (tmp_path / "groups.jsonl").exists()
     trainer.train()

@@ -3,7 +3,7 @@
 import pytest
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.trl.watch import watch
+from gtpo.trl.watching.watch import watch
 from tests.reading import read_metrics
 from tests.trl.checked import parity_reward, prompts, settings
 

@@ -7,8 +7,8 @@ import torch
 from peft import LoraConfig
 from transformers import GPT2Config, GPT2LMHeadModel, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from gtpo.trl.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding
-from gtpo.trl.trimming import TrimmedBatches
+from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding
+from gtpo.trl.fast.trimming import TrimmedBatches
 from tests.tiny import save_tiny_model, tiny_tokenizer
 from tests.trl.ragged import Corrected, distance, mostly_tied, rollout, rollout_with_tools, run
 from trl import GRPOTrainer

@@ -5,7 +5,7 @@ import torch
 from accelerate import Accelerator
 
 from gtpo import FastGRPOTrainer
-from gtpo.trl.trimming import LOSS_DIVISORS
+from gtpo.trl.fast.trimming import LOSS_DIVISORS
 from tests.tiny import save_tiny_model
 from tests.trl.ragged import Fast, Stock, distance, mostly_tied, rollout_with_tools, run
 from trl import GRPOConfig

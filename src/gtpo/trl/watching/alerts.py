@@ -4,7 +4,7 @@ import shlex
 import sys
 from typing import Any
 
-from gtpo.trl.guard import Guard
+from gtpo.trl.watching.guard import Guard
 
 TRACKERS = ("wandb", "trackio")
 

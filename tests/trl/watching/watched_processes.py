@@ -14,9 +14,9 @@ from accelerate.utils import gather_object
 
 import gtpo
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.trl import generated
+from gtpo.trl.watching import generated
 from tests.trl.checked import prompts, settings
-from tests.trl.watched import grpo_trainer
+from tests.trl.watching.watched import grpo_trainer
 
 RANK = int(os.environ.get("RANK", "0"))
 ROWS = 4  # completions per process

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from gtpo.trl.choosing import choose_groups, summarise
+from gtpo.trl.watching.choosing import choose_groups, summarise
 
 
 def rows(*groups):

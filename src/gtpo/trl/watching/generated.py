@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from gtpo.core.config import ShapingConfig
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.records import CompletionRecord, completion_record
-from gtpo.trl.choosing import RowSummary, end_tokens, summarise
+from gtpo.trl.watching.choosing import RowSummary, end_tokens, summarise
 
 
 @dataclasses.dataclass(frozen=True)

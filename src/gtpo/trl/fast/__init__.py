@@ -1,0 +1,1 @@
+"""TRL's GRPOTrainer with padding-free updates and exact resume."""
