@@ -14,7 +14,8 @@ from gtpo import GTPOConfig, GTPOTrainer
 from gtpo.trl import checks, versions
 from gtpo.trl.checks import CHOICES
 from gtpo.trl.config import LOSS_TYPES
-from gtpo.trl.fast import checkpoints, padding, resume, trainer, trimming
+from gtpo.trl.fast import checkpoints, correction, padding, resume, trainer, trimming
+from gtpo.trl.fast.correction import CorrectionInUpdate
 from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS
 from gtpo.trl.fast.resume import CompleteCheckpoints, ExactResume
 from gtpo.trl.fast.trimming import LOSS_DIVISORS, TrimmedBatches
@@ -137,6 +138,11 @@ OVERRIDDEN = {
         "_generate_and_score_completions",
         "_get_per_token_logps_and_entropies",
     },
+    CorrectionInUpdate: {
+        "_compute_loss",
+        "_generate_and_score_completions",
+        "_get_per_token_logps_and_entropies",
+    },
     TrimmedBatches: {"_get_per_token_logps_and_entropies", "_prepare_inputs"},
     ExactResume: {"_get_train_sampler"},
     CompleteCheckpoints: {
@@ -195,7 +201,8 @@ def test_what_trimming_reads_of_the_parent_exists():
 
 
 OF_GTPO = {"config", "trainer", "gathering", "state", "penalty"}
-FOR_ANY_TRAINER = [trainer, resume, checkpoints, trimming, padding, watch, recording, generated, checks, versions]
+FOR_ANY_TRAINER = [trainer, resume, checkpoints, correction, trimming, padding]
+FOR_ANY_TRAINER += [watch, recording, generated, checks, versions]
 
 
 @pytest.mark.parametrize("module", FOR_ANY_TRAINER, ids=lambda module: module.__name__)

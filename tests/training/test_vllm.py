@@ -49,7 +49,7 @@ class StandIn:
     [
         (COLOCATE, {"mode": "colocate", "gpu_memory_utilization": 0.25, "max_model_length": 512, "max_num_seqs": 16}),
         (f"{COLOCATE} {LORA}", {"mode": "colocate", "tensor_parallel_size": 1}),
-        (COLOCATE, {"generation_kwargs": {"detokenize": False}}),
+        (COLOCATE, {"generation_kwargs": {"detokenize": False, "flat_logprobs": True}}),
         ([*COLOCATE.split(), "--generation_kwargs", '{"stop": ["."]}'], {"generation_kwargs": {"stop": ["."]}}),
         (f"{COLOCATE} --vllm_enable_sleep_mode true", {"enable_sleep_mode": True}),
         (f"{COLOCATE} --vllm_importance_sampling_correction false", {"logprobs": 0}),

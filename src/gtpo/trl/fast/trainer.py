@@ -5,12 +5,13 @@ from typing import Any
 
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from gtpo.trl.fast.correction import CorrectionInUpdate
 from gtpo.trl.fast.resume import ExactResume
 from gtpo.trl.fast.trimming import TrimmedBatches
 from gtpo.trl.versions import warn_if_untested
 
 
-class FastGRPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
+class FastGRPOTrainer(CorrectionInUpdate, TrimmedBatches, ExactResume, GRPOTrainer):
     """TRL's GRPOTrainer, with the same arguments, the same GRPOConfig and the same gradients in less time.
 
     ```python
@@ -26,7 +27,8 @@ class FastGRPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
     Updates and scoring passes compute no padding and leave out completions without weight (gtpo.trl.fast.trimming),
     and `train(resume_from_checkpoint=True)` continues exactly where the last complete checkpoint was written
     (gtpo.trl.fast.resume). Where an option rules out other micro-batches, a warning says so and TRL's are used. A
-    colocated vLLM returns token ids without their text, which TRL does not use.
+    colocated vLLM returns token ids without their text, which TRL does not use, and the correction for its log-probs
+    needs no scoring pass (gtpo.trl.fast.correction).
     """
 
     def __init__(self, model: Any, reward_funcs: Any = None, args: Any = None, *rest: Any, **kwargs: Any) -> None:
@@ -35,5 +37,5 @@ class FastGRPOTrainer(TrimmedBatches, ExactResume, GRPOTrainer):
         if args is not None and args.use_vllm and args.vllm_mode == "colocate" and samples_itself:
             sampling: dict[str, Any] = args.generation_kwargs or {}
             if "stop" not in sampling:  # vLLM finds stop strings in the text
-                args.generation_kwargs = {"detokenize": False, **sampling}
+                args.generation_kwargs = {"detokenize": False, "flat_logprobs": True, **sampling}
         super().__init__(model, reward_funcs, args, *rest, **kwargs)

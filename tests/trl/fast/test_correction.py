@@ -1,0 +1,106 @@
+"""The correction for the sampler's log-probs has TRL's gradients and metrics without TRL's scoring pass."""
+
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig
+
+from gtpo.trl.fast.correction import METRICS, MODES, has_dropout
+from tests.tiny import save_tiny_model
+from tests.trl.ragged import Fast, Stock, Watched, distance, rollout_with_tools, run
+
+
+class CorrectedStock(Stock):
+    is_corrected = True
+
+
+class CorrectedFast(Fast):
+    is_corrected = True
+
+
+class CorrectedGTPO(Watched):
+    is_corrected = True
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    save_tiny_model(folder, initializer_range=0.3)
+    return str(folder)
+
+
+def never_tied(completion_ids: list[list[int]], **_: Any) -> list[float]:
+    return [float(sum(token * (place + 1) for place, token in enumerate(ids)) % 97) for ids in completion_ids]
+
+
+def near_the_policy(prompts: list[str], trainer: Any) -> dict[str, Any]:
+    """Log-probs that differ a little from those of the first policy; one of them is unknown."""
+    output = rollout_with_tools(prompts, trainer)
+    with torch.no_grad():
+        for row, (prompt, ids) in enumerate(zip(output["prompt_ids"], output["completion_ids"], strict=True)):
+            logits = trainer.model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+            logps = logits.log_softmax(-1).gather(1, torch.tensor(ids).unsqueeze(1)).squeeze(1)
+            output["logprobs"][row] = (logps + 0.3 * torch.sin(torch.arange(len(ids)) + row)).tolist()
+    output["logprobs"][3][2] = float("nan")
+    return output
+
+
+BOUNDS = {"vllm_importance_sampling_clip_min": 0.8, "vllm_importance_sampling_clip_max": 1.2}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_and_metrics_are_those_of_trl_without_its_pass(mode, model, tmp_path):
+    options = {"rollout_func": near_the_policy, "reward": never_tied, "vllm_importance_sampling_mode": mode, **BOUNDS}
+    stock, fast = (
+        run(model, tmp_path, trainer=trainer, **options, max_steps=1) for trainer in (CorrectedStock, CorrectedFast)
+    )
+    sampled = 24  # passes of `near_the_policy` itself
+    assert len(stock.scoring) > sampled == len(fast.scoring)
+    for mine, theirs in zip(fast.gradients, stock.gradients, strict=True):
+        assert theirs.any()
+        assert distance(mine, theirs) < 1e-5
+    ours, expected = ({name: trainer.state.log_history[0][name] for name in METRICS} for trainer in (fast, stock))
+    assert len(set(expected.values())) >= 4
+    assert ours == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "options"),
+    [
+        (CorrectedFast, {"num_iterations": 2}),
+        (CorrectedFast, {"steps_per_generation": 8}),
+        (CorrectedGTPO, {}),
+        (CorrectedFast, {"peft_config": LoraConfig(r=2, target_modules=["q_proj"], lora_dropout=0.1)}),
+    ],
+    ids=["reused batch", "several updates of a batch", "entropies are needed", "dropout"],
+)
+def test_the_pass_stays_where_the_update_cannot_replace_it(trainer, options, model, tmp_path):
+    done = run(model, tmp_path, trainer=trainer, **options)
+    assert done.scoring
+    assert all("old_per_token_logps" in batch for batch in done.batches)
+
+
+def test_an_evaluation_keeps_the_pass(model, tmp_path):
+    trainer = run(model, tmp_path, trainer=CorrectedFast, max_steps=1)
+    assert not trainer.scoring
+    trainer.evaluate(trainer.train_dataset.select(range(2)))
+    assert trainer.scoring
+    assert "eval_sampling/importance_sampling_ratio/mean" in trainer.state.log_history[-1]
+
+
+def test_a_reference_model_is_still_scored(model, tmp_path):
+    stock, fast = (
+        run(model, tmp_path, trainer=trainer, rollout_func=near_the_policy, beta=0.1, max_steps=1)
+        for trainer in (CorrectedStock, CorrectedFast)
+    )
+    assert distance(fast.gradients[0], stock.gradients[0]) < 1e-5
+    assert all("ref_per_token_logps" in batch and "old_per_token_logps" not in batch for batch in fast.batches)
+
+
+def test_dropout_is_found_in_modules_and_in_attributes():
+    attention = torch.nn.Linear(2, 2)
+    assert not has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0), attention))
+    assert has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.1)))
+    attention.attention_dropout = 0.1
+    assert has_dropout(torch.nn.Sequential(attention))
