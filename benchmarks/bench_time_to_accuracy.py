@@ -6,10 +6,12 @@
 Every run trains on GSM8K from the same weights with the same reward. Every few steps the clock stops, and the current
 policy answers 300 test problems 8 times each. A crossing is interpolated between two such points. A run ends when it
 has crossed the last level. OUT gets a JSON file per run, written after every point; finished runs are skipped.
-The runs share one process, one card and one vLLM engine, one after the other; seeds are the outer loop.
+The runs share one process, one card and one vLLM engine, one after the other; seeds are the outer loop, and the order
+of the providers differs from seed to seed. The file of a run also has the seconds of every step by phase.
 """
 
 import argparse
+import dataclasses
 import gc
 import itertools
 import json
@@ -20,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench_whole_step import ENVIRONMENT, Job, Setting, make_trainer, share_engine
+from bench_whole_step import ENVIRONMENT, PROVIDERS, WARM_UP, Job, Setting, make_trainer, share_engine
 
 LEVELS = (0.40, 0.55, 0.60)
 NUM_PROBLEMS, NUM_SAMPLES = 300, 8
@@ -34,9 +36,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="folder for the files of the runs")
     parser.add_argument("--providers", nargs="+", default=["TRL", "GRPO", "GTPO"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--first", type=int, default=6, help="step of the first measurement")
-    parser.add_argument("--every", type=int, default=3, help="steps between measurements")
-    parser.add_argument("--steps", type=int, default=45, help="most steps of a run")
+    parser.add_argument("--first", type=int, default=8, help="step of the first measurement")
+    parser.add_argument("--every", type=int, default=4, help="steps between measurements")
+    parser.add_argument("--steps", type=int, default=48, help="most steps of a run")
     parser.add_argument("--micro-batch", type=int, default=32)
     parser.add_argument("--gpu-memory", type=float, default=0.17, help="share of the card that vLLM takes")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no run after this time")
@@ -95,8 +97,9 @@ class HeldOut:
 class Run:
     """One training run, measured every few steps outside its clock. Its file is written after every measurement."""
 
-    def __init__(self, options: argparse.Namespace, provider: str, seed: int, held_out: HeldOut) -> None:
+    def __init__(self, options: argparse.Namespace, provider: str, seed: int, held_out: HeldOut, clock: Any) -> None:
         self.options, self.provider, self.seed, self.held_out = options, provider, seed, held_out
+        self.clock = clock
         self.setting = Setting(options.micro_batch, is_checkpointed=False, limit=300)
         self.path: Path = options.out / f"{provider.lower()}-{seed}.json"
         self.points: list[dict[str, float]] = []
@@ -109,6 +112,7 @@ class Run:
     def train(self) -> None:
         import torch
 
+        self.clock.steps.clear()
         with tempfile.TemporaryDirectory() as folder:
             job = Job(self.provider, self.setting, self.options.steps, self.seed)
             self.trainer: Any = make_trainer(self.options, job, folder)
@@ -149,7 +153,8 @@ class Run:
     def measure(self, step: int) -> None:
         from results import synchronize
 
-        self.points.append({"step": step, "seconds": self.seconds, **self.held_out.measure(self.trainer)})
+        with self.clock.paused():
+            self.points.append({"step": step, "seconds": self.seconds, **self.held_out.measure(self.trainer)})
         self._write(is_finished=False)
         sys.stderr.write(f"{self.provider} seed {self.seed}: {self.points[-1]}\n")
         synchronize()
@@ -167,6 +172,7 @@ class Run:
             "versions": versions(),
             "is_finished": is_finished,
             "points": self.points,
+            "steps": self.clock.steps,
         }
         self.path.write_text(json.dumps(content) + "\n")
 
@@ -183,8 +189,29 @@ def summarise(folder: Path, append: Path | None) -> None:
             reached = [seconds for seconds in crossings if seconds is not None]
             size = f"{level:.0%}, {len(reached)} of {len(crossings)} runs reach it"
             if reached:
-                rows.append(result("time to accuracy", provider, size, "training", reached, "s"))
-    report(rows, append)
+                rows.append(result("time to accuracy", PROVIDERS[provider], size, "training", reached, "s"))
+        rows += step_rows(provider, of_provider)
+    made = {name: runs[-1][name] for name in ("commit", "hardware", "versions")}  # on the machine of the runs
+    report([dataclasses.replace(row, **made) for row in rows], append)
+
+
+def step_rows(provider: str, runs: list[dict[str, Any]]) -> list[Any]:
+    """Medians over the steps of all runs, by phase, as in bench_whole_step."""
+    from phases import PHASES
+    from results import TIMED_STEPS, result
+
+    steps = [step for run in runs for step in run["steps"][WARM_UP:]]
+    if not steps:
+        return []
+    size = f"qwen2.5-coder-1.5b, full, 32 × 8, {runs[0]['setting']}, runs of time to accuracy"
+    of_phase = {phase: [step["seconds"][phase] for step in steps] for phase in PHASES}
+    totals = [sum(step["seconds"].values()) for step in steps]
+    rows = [result("step", PROVIDERS[provider], size, "whole step", totals, "s")]
+    rows += [result("step", PROVIDERS[provider], size, phase, seconds, "s") for phase, seconds in of_phase.items()]
+    tokens = [step["passes"]["update"]["tokens"] for step in steps]
+    rows.append(result("step", PROVIDERS[provider], size, "update: tokens", tokens, ""))
+    rows.append(result("step", PROVIDERS[provider], size, TIMED_STEPS, [len(steps)], ""))
+    return rows
 
 
 def main() -> None:
@@ -195,10 +222,15 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for name, value in ENVIRONMENT.items():  # before torch and vLLM are loaded
         os.environ.setdefault(name, value)
-    share_engine()
+    from phases import StepClock
+
+    clock = StepClock()
+    clock.install()
+    share_engine(max_num_seqs=1024)  # for the measurements; a step samples 256
     start, held_out = time.monotonic(), HeldOut(options.data)
-    for seed, provider in itertools.product(options.seeds, options.providers):
-        run = Run(options, provider, seed, held_out)
+    for seed, place in itertools.product(options.seeds, range(len(options.providers))):
+        provider = options.providers[(seed + place) % len(options.providers)]
+        run = Run(options, provider, seed, held_out, clock)
         if not run.is_finished and time.monotonic() - start < options.seconds:
             run.train()
 

@@ -37,7 +37,6 @@ PROVIDERS = {
     "TRL": "TRL GRPO",
     "GRPO": "FastGRPO",
     "GTPO": "GTPO",
-    "IDS": "FastGRPO, vLLM returns ids only",
 }
 
 
@@ -197,7 +196,7 @@ class Bench:
         report(rows, self.options.append)
 
 
-def share_engine() -> None:
+def share_engine(**changes: Any) -> None:
     """Start vLLM once: every trainer of the process gets the engine of the first one."""
     from trl.generation import vllm_generation
 
@@ -206,7 +205,7 @@ def share_engine() -> None:
 
     def shared(**settings: Any) -> Any:
         if not engines:
-            engines.append(make_engine(**settings))
+            engines.append(make_engine(**{**settings, **changes}))
         return engines[0]
 
     vllm_generation.LLM = shared
@@ -254,8 +253,6 @@ def make_trainer(options: argparse.Namespace, job: Job, folder: str) -> Any:
         "bf16": not is_tiny,
         "model_init_kwargs": {"dtype": "float32"},
     }
-    if job.provider == "IDS":
-        common["generation_kwargs"] = {"detokenize": False}
     model = str(lab_model_dir()) if is_tiny else options.model
     data = to_dataset(problems)
     if job.provider == "GTPO":

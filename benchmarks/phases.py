@@ -56,6 +56,17 @@ class StepClock:
             self._account()
             self._stack.pop()
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens inside belongs to no step."""
+        self._account()
+        seconds = dict(self._seconds)
+        try:
+            yield
+        finally:
+            self._account()
+            self._seconds = defaultdict(float, seconds)
+
     def install(self) -> None:
         """Wrap everything. For the life of the process."""
         for owner, name, phase in (
