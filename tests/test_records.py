@@ -41,7 +41,7 @@ def test_a_group_survives_json():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"schema": 99}, "has schema 99, this version reads schema 1 and 2"),
+        ({"schema": 99}, "has schema 99, this version reads schema 1 to 3"),
         ({"schema": 1, "step": "x", "prompt": "p", "completions": [1]}, r"Expected `int`, got `str` - at `\$\.step`"),
         ({"schema": 1, "step": 1, "prompt": "p"}, "missing required field `completions`"),
         (dataclasses.asdict(GROUP) | {"completions": []}, "it has no completions"),

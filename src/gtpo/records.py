@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 METRICS_FILE = "metrics.jsonl"
 GROUPS_FILE = "groups.jsonl"
-SCHEMA = 2
-READABLE = (1, SCHEMA)
-"""Schema 1 has no method, reason, log-probabilities or truncation, and every group has texts."""
+SCHEMA = 3
+READABLE = (1, 2, SCHEMA)
+"""Schema 1 has no method, reason, log-probabilities or truncation, and every group has texts. Before schema 3, method
+is gtpo or grpo, without parameters, and completions have no total reward and no parts of the advantage."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CompletionRecord:
     """One completion; the lists have one entry per token. A list is None if it was not recorded.
 
-    In a group with `method="grpo"` the fields of GTPO (`push`, `kept`, `prefix`, `suffix` and `token_weight`) show
-    what its conflict weights alone would have changed.
+    In a group with another method than gtpo the fields of GTPO (`push`, `kept`, `prefix`, `suffix` and `token_weight`)
+    show what its conflict weights alone would have changed.
     """
 
     token_ids: list[int] | None
@@ -43,11 +44,14 @@ class CompletionRecord:
     prefix: int  # tokens in the conflict run from the start
     suffix: int  # tokens in the conflict run from the end
     token_weight: list[float | None]  # λ; 0 on tokens that are not trained
-    token_advantage: list[float | None]  # as the trainer used it: Ã with GTPO, A with GRPO
+    token_advantage: list[float | None]  # as the trainer used it: Ã of its credit scheme, A with GRPO
     token_entropy: list[float | None] | None
     trained: list[bool]
     token_logp: list[float | None] | None = None
     truncated: bool | None = None  # ended by the length limit; None if unknown
+    reward: float | None = None  # the weighted sum of `rewards`
+    component_advantages: list[float] | None = None  # by reward function, if the credit scheme takes them
+    token_component: list[int] | None = None  # the reward function that judges a token, −1 for the total
 
     @property
     def num_tokens(self) -> int:
@@ -56,7 +60,8 @@ class CompletionRecord:
     def __post_init__(self) -> None:
         size = self.num_tokens
         texts = (self.token_ids, self.pieces)
-        lists = (*texts, self.token_weight, self.token_advantage, self.token_entropy, self.token_logp)
+        scores = (self.token_entropy, self.token_logp, self.token_component)
+        lists = (*texts, self.token_weight, self.token_advantage, *scores)
         if any(values is not None and len(values) != size for values in lists):
             raise ValueError("its lists differ in length")
         if not (0 <= self.prefix <= size and 0 <= self.suffix <= size):
@@ -65,7 +70,11 @@ class CompletionRecord:
 
 @dataclasses.dataclass(frozen=True)
 class GroupRecord:
-    """The completions of one prompt in one step. `prompt` is None if texts were not recorded."""
+    """The completions of one prompt in one step. `prompt` is None if texts were not recorded.
+
+    With `method`, `parameters` and what the completions hold, `gtpo.credit.token_advantages` gives the recorded
+    advantages again.
+    """
 
     step: int
     prompt: str | None
@@ -73,8 +82,10 @@ class GroupRecord:
     entropy_threshold: float | None
     initial_entropy: float | None
     schema: int = SCHEMA
-    method: str = "gtpo"  # whose advantages the trainer used: gtpo, or grpo for every other trainer
+    method: str = "gtpo"  # the credit scheme of GTPOTrainer, as its option names it; grpo for every other trainer
     reason: str | None = None  # why this group of the step was recorded, in one word
+    parameters: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])  # of the credit scheme
+    batch_entropy: float | None = None  # mean ⟨H⟩ of the batch over all processes, if the scheme takes it
 
     def __post_init__(self) -> None:
         if not self.completions:
@@ -93,6 +104,9 @@ def completion_record(
     token_entropy: list[float | None] | None = None,
     token_logp: list[float | None] | None = None,
     truncated: bool | None = None,
+    reward: float | None = None,
+    component_advantages: list[float] | None = None,
+    token_component: list[int] | None = None,
 ) -> CompletionRecord:
     """The record of one row of what `shape_advantages` returned, with what only the host knows about it."""
     size = len(token_ids)
@@ -113,6 +127,9 @@ def completion_record(
         trained=shaped.trained[row, :size].tolist(),
         token_logp=token_logp,
         truncated=truncated,
+        reward=reward,
+        component_advantages=component_advantages,
+        token_component=token_component,
     )
 
 
@@ -120,7 +137,7 @@ def group_from_row(row: dict[str, Any]) -> GroupRecord:
     """A group from its JSON form, `dataclasses.asdict`; DataError if a field is missing or has the wrong type."""
     if row.get("schema") not in READABLE:
         raise DataError(
-            f"A group record has schema {row.get('schema')!r:.40}, this version reads schema 1 and {SCHEMA}. "
+            f"A group record has schema {row.get('schema')!r:.40}, this version reads schema 1 to {SCHEMA}. "
             "Read it with the version of gtpo that wrote it."
         )
     try:

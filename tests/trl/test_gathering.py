@@ -23,7 +23,7 @@ class CountingAccelerator:
         return gathered
 
 
-def gathered_bytes(group_size, has_tools=False):
+def gathered_bytes(group_size, has_tools=False, has_entropy=True):
     batch = {
         "completion_ids": torch.zeros(ROWS, TOKENS, dtype=torch.int64),
         "completion_mask": torch.ones(ROWS, TOKENS, dtype=torch.int64),
@@ -33,7 +33,8 @@ def gathered_bytes(group_size, has_tools=False):
         batch["tool_mask"] = torch.ones(ROWS, TOKENS, dtype=torch.int64)
     accelerator = CountingAccelerator()
     is_scored = torch.ones(ROWS * PROCESSES, dtype=torch.bool)
-    rows = complete_groups(accelerator, batch, torch.zeros(ROWS, TOKENS), is_scored, group_size)
+    scores = {"token_entropy": torch.zeros(ROWS, TOKENS)} if has_entropy else {}
+    rows = complete_groups(accelerator, batch, group_size, is_scored=is_scored, **scores)
     assert len(rows.group_ids) % group_size == 0
     return accelerator.num_bytes
 
@@ -49,3 +50,4 @@ def test_split_groups_of_any_size_cost_nine_bytes_per_token_and_four_per_complet
     rows = ROWS * PROCESSES
     assert gathered_bytes(group_size) == rows * (9 * TOKENS + 4)
     assert gathered_bytes(group_size, has_tools=True) == rows * (10 * TOKENS + 4)
+    assert gathered_bytes(group_size, has_entropy=False) == rows * (5 * TOKENS + 4)

@@ -20,9 +20,9 @@ def test_it_is_a_running_mean_over_prompts_and_then_frozen(tiny_model, tmp_path)
     entropies = []
 
     class Watched(GTPOTrainer):
-        def _log_shaping(self, rows, shaped, more):
+        def _log_credit(self, rows, credit, shaped, more):
             entropies.append(shaped.entropy)
-            super()._log_shaping(rows, shaped, more)
+            super()._log_credit(rows, credit, shaped, more)
 
     trainer = train(tiny_model, **options(tmp_path, trainer=Watched, initial_entropy_prompts=3))
     used = [entry["gtpo/initial_entropy"] for entry in trainer.state.log_history if "loss" in entry]

@@ -2,6 +2,8 @@
 
 input       what every scheme gets
 schemes     the schemes by name, and the function that applies one
+choice      a scheme with its parameters, checked, for a host
+metrics     what a host logs
 sets        completions of a group that share tokens
 
 The other files hold one scheme or a small family each. None of them does I/O, logs or keeps state.

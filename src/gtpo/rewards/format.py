@@ -57,6 +57,18 @@ def format_reward(
     return scores
 
 
+def tag_spans(text: str) -> list[tuple[int, int]]:
+    """The characters that `format_reward` judges: those of its four tags.
+
+    >>> tag_spans("so <answer>5</answer>")
+    [(3, 11), (12, 21)]
+    """
+    return [tag.span() for tag in _TAG.finditer(text)]
+
+
+format_reward.spans = tag_spans  # pyright: ignore[reportFunctionMemberAccess]
+
+
 def _is_closed(text: str, kind: str) -> bool:
     start = text.find(f"<{kind}>")
     return start >= 0 and text.find(f"</{kind}>", start) >= 0

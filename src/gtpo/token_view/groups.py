@@ -45,7 +45,7 @@ def load_groups(run: Path | str) -> LoadedGroups:
         try:
             groups.append(group_from_row(row))
         except DataError:
-            skipped[f"not schema 1 or {SCHEMA}, or fields are missing or inconsistent"] += 1
+            skipped[f"not schema 1 to {SCHEMA}, or fields are missing or inconsistent"] += 1
     notes = [f"{count} of the records in {path.name} skipped: {reason}." for reason, count in skipped.items()]
     if not groups:
         raise DataError(f"{path} has no groups to show. " + (" ".join(notes) or "The run has not recorded any yet."))

@@ -15,6 +15,8 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.sft_config import SFTConfig
 
 from gtpo.core.config import LN2, ShapingConfig
+from gtpo.credit import SCHEMES
+from gtpo.credit.choice import SHAPING, ChosenScheme, choose_scheme, is_shaped
 from gtpo.errors import ConfigError, require_number
 from gtpo.trl.checks import check_training_options
 
@@ -35,6 +37,8 @@ class GTPOConfig(GRPOConfig):
     Each field has its description as `help`, which `gtpo train --help-all` prints too.
     """
 
+    _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "credit_parameters"]  # noqa: RUF012 (as in the parent)
+
     loss_type: str = _option("grpo", "How token losses are averaged. grpo: over tokens, then over completions.")
     scale_rewards: str = _option(
         "none",
@@ -43,6 +47,14 @@ class GTPOConfig(GRPOConfig):
     )
     beta: float = _option(0.0, "KL coefficient. GTPO needs no reference model; above 0 TRL loads one.")
 
+    credit: str = _option(
+        "gtpo",
+        f"How the advantage of a completion is distributed over its tokens: {', '.join(SCHEMES)}, or a function of "
+        "your own as package.module:function (docs/credit.md).",
+    )
+    credit_parameters: dict[str, Any] | str | None = _option(  # noqa: RUF009
+        None, "Parameters of the credit scheme, as a mapping or as JSON. Those of gtpo are the options that follow."
+    )
     conflict_edges: str = _option("both", "Which runs of conflict tokens count: both, prefix, suffix or none.")
     conflict_match: str = _option(
         "position",
@@ -83,6 +95,9 @@ class GTPOConfig(GRPOConfig):
         for name, least in {"initial_entropy_prompts": 1, "record_groups": 0, "record_every": 1}.items():
             require_number(name, getattr(self, name), lambda value, least=least: value >= least, f"at least {least}")
         self.shaping  # noqa: B018 (checks the options of the method)
+        if ":" not in str(self.credit):  # a function is imported later: `gtpo train` asks for trust first
+            self.choose_credit()
+        self._warn_about_ignored_options()
         self._refuse_what_does_not_fit()
         self._warn_if_entropy_is_pushed_both_ways()
 
@@ -92,6 +107,27 @@ class GTPOConfig(GRPOConfig):
         return ShapingConfig(
             **{option.name: getattr(self, option.name) for option in dataclasses.fields(ShapingConfig)}
         )
+
+    def choose_credit(self) -> ChosenScheme:
+        """The credit scheme and its parameters, checked. Imports the function that `credit` names."""
+        if not isinstance(self.credit_parameters, dict | None):
+            raise ConfigError(
+                f"credit_parameters must be a mapping or a JSON object, got {self.credit_parameters!r}. "
+                'Example: {"kappa": 2}'
+            )
+        return choose_scheme(self.credit, self.credit_parameters, self.shaping)
+
+    def _warn_about_ignored_options(self) -> None:
+        scheme = SCHEMES.get(self.credit)
+        ignored = [] if scheme is not None and is_shaped(scheme) else [*SHAPING]
+        if scheme is not None and not is_shaped(scheme):
+            ignored += ["initial_entropy", "initial_entropy_prompts"]
+        if scheme is not None and "rewards" in scheme.needs:
+            ignored.append("scale_rewards")
+        defaults = {option.name: option.default for option in dataclasses.fields(self)}
+        changed = [f"{name}={getattr(self, name)!r}" for name in ignored if getattr(self, name) != defaults[name]]
+        if changed:
+            logger.warning("credit=%r does not use %s.", self.credit, ", ".join(changed))
 
     def _refuse_what_does_not_fit(self) -> None:
         self._refuse(
@@ -116,7 +152,9 @@ class GTPOConfig(GRPOConfig):
 
     def _warn_if_entropy_is_pushed_both_ways(self) -> None:
         target = self.entropy_target if getattr(self, "use_adaptive_entropy", False) else 0.0
-        if self.entropy_filter != "off" and target > self.entropy_threshold:
+        scheme = SCHEMES.get(self.credit)
+        has_filter = scheme is not None and is_shaped(scheme) and self.entropy_filter != "off"
+        if has_filter and target > self.entropy_threshold:
             logger.warning(
                 "entropy_target=%s is above entropy_threshold=%.3f: the adaptive bonus raises entropy to where the "
                 "filter excludes completions. Set entropy_target below the threshold, or entropy_filter='off'.",

@@ -2,7 +2,8 @@
 
 Process p holds the rows [pL, (p+1)L) of the generation batch, and G consecutive rows belong to one prompt. So groups
 are split if and only if L is not a multiple of G. Only then are rows gathered, from every process to every process:
-9 bytes per token and 4 per completion (10 bytes per token with tools).
+9 bytes per token and 4 per completion for GTPO (10 bytes per token with tools), and 4 bytes per token less for a scheme
+without entropies.
 """
 
 import dataclasses
@@ -11,25 +12,52 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtpo.credit import CreditInput
+
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The inputs of shaping for every group that this process owns at least part of."""
+    """The inputs of a credit scheme for every group that this process owns at least part of."""
 
     completion_ids: Tensor
     completion_mask: Tensor
     loss_mask: Tensor
-    token_entropy: Tensor
     advantages: Tensor
     valid: Tensor
     group_ids: Tensor
     local: slice  # the rows that this process owns
+    token_entropy: Tensor | None = None
+    token_logps: Tensor | None = None
+    token_component: Tensor | None = None
+    rewards: Tensor | None = None
+    component_advantages: Tensor | None = None
+
+    @property
+    def trained(self) -> Tensor:
+        """The tokens that the loss is taken over, in valid rows."""
+        return self.loss_mask.bool() & self.valid.unsqueeze(1)
+
+    def credit_input(self, initial_entropy: float | None, batch_entropy: float | None) -> CreditInput:
+        return CreditInput(
+            **{field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "local"},
+            initial_entropy=initial_entropy,
+            batch_entropy=batch_entropy,
+        )
 
 
 def complete_groups(
-    accelerator: Any, batch: dict[str, Any], token_entropy: Tensor, is_scored: Tensor, group_size: int
+    accelerator: Any,
+    batch: dict[str, Any],
+    group_size: int,
+    *,
+    is_scored: Tensor,
+    token_entropy: Tensor | None = None,
+    token_logps: Tensor | None = None,
+    token_component: Tensor | None = None,
+    rewards: Tensor | None = None,
+    component_advantages: Tensor | None = None,
 ) -> Rows:
-    """`batch` and `token_entropy` have the rows of this process, `is_scored` the rows of all processes.
+    """`batch` and what is per token have the rows of this process, everything else the rows of all processes.
 
     Rows that could not be scored and rows without tokens (truncated completions that TRL masks out) are not valid.
     """
@@ -50,9 +78,13 @@ def complete_groups(
         completion_ids=complete(batch["completion_ids"].to(torch.int32)),
         completion_mask=mask,
         loss_mask=mask * complete(batch["tool_mask"].to(torch.int8)) if "tool_mask" in batch else mask,
-        token_entropy=complete(token_entropy.float()),
         advantages=complete(batch["advantages"]),
         valid=is_scored[first:last] & mask.any(dim=1),
         group_ids=torch.arange(first, last, device=mask.device) // group_size,
         local=slice(start - first, stop - first),
+        token_entropy=None if token_entropy is None else complete(token_entropy.float()),
+        token_logps=None if token_logps is None else complete(token_logps.float()),
+        token_component=None if token_component is None else complete(token_component.to(torch.int16)),
+        rewards=None if rewards is None else rewards[first:last],
+        component_advantages=None if component_advantages is None else component_advantages[first:last],
     )

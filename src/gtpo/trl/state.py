@@ -19,8 +19,9 @@ and the trainer would be left with the old object.
 class InitialEntropyState(TrainerCallback):
     """Stores the trainer's `InitialEntropy` in `trainer_state.json` and restores it from there, in place."""
 
-    def __init__(self, initial_entropy: InitialEntropy) -> None:
+    def __init__(self, initial_entropy: InitialEntropy, *, is_needed: bool) -> None:
         self.initial_entropy = initial_entropy
+        self.is_needed = is_needed
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         saved = cast("dict[str, Any]", state.stateful_callbacks).get(STATE_NAME)
@@ -29,12 +30,14 @@ class InitialEntropyState(TrainerCallback):
         elif saved is not None:
             for name in dataclasses.asdict(self.initial_entropy).keys() & saved["args"].keys():
                 setattr(self.initial_entropy, name, saved["args"][name])
-        elif state.global_step > 0 and args.entropy_filter == "auto":
+        elif state.global_step > 0 and self.is_needed:
+            is_gtpo = args.credit == "gtpo"
+            setting = "entropy_filter='auto'" if is_gtpo else f"credit={args.credit!r}"
+            remedy = ", or set entropy_filter to 'all', 'negative' or 'off'" if is_gtpo else ""
             raise ConfigError(
-                "entropy_filter='auto' needs the entropy of the initial policy, and the checkpoint of step "
-                f"{state.global_step} does not have it: it was not written by GTPOTrainer. It cannot be measured now, "
-                "because the policy has changed. Set initial_entropy, or set entropy_filter to 'all', 'negative' or "
-                "'off'."
+                f"{setting} needs the entropy of the initial policy, and the checkpoint of step {state.global_step} "
+                "does not have it: it was not written by GTPOTrainer with a scheme that measures it. It cannot be "
+                f"measured now, because the policy has changed. Set initial_entropy{remedy}."
             )
         self._store(state)
 

@@ -1,7 +1,8 @@
 """GTPOTrainer: FastGRPOTrainer with one advantage per token.
 
 TRL generates, scores, shuffles, splits and computes the loss. After scoring, the completions of a prompt are together
-for the only time: there this class replaces TRL's (B,) advantages with GTPO's (B, T) advantages. The loss is TRL's.
+for the only time: there this class replaces TRL's (B,) advantages with the (B, T) advantages of GTPO, or of another
+credit scheme. The loss is TRL's.
 """
 
 import dataclasses
@@ -18,7 +19,9 @@ from gtpo.core.groups import ZERO_ADVANTAGE
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
+from gtpo.credit.metrics import credit_metrics, credit_totals
 from gtpo.errors import ConfigError, DataError, naming_the_step
+from gtpo.trl.components import TokenJudges, component_advantages
 from gtpo.trl.config import GTPOConfig
 from gtpo.trl.fast.trainer import FastGRPOTrainer
 from gtpo.trl.gathering import Rows, complete_groups
@@ -99,17 +102,26 @@ class GTPOTrainer(FastGRPOTrainer):
                 f"GTPOTrainer takes a GTPOConfig as args, got {type(args).__name__}. Rename the class: GTPOConfig has "
                 "every option of GRPOConfig."
             )
+        self.credit = args.choose_credit()
         super().__init__(model, reward_funcs, args, *rest, **kwargs)
         if hasattr(self, "liger_loss"):
             raise ConfigError(
                 "GTPOTrainer does not support use_liger_kernel=True with this version of TRL: Liger's loss takes one "
                 "advantage per completion. Set use_liger_kernel=False, or install trl>=1.14."
             )
+        if args.credit != "gtpo":
+            self._name, self._paper = f"GRPO with {args.credit} credit", FastGRPOTrainer._paper
+        self._judges: TokenJudges | None = None
+        if "token_component" in self.credit.needs:
+            self._judges = TokenJudges(self.reward_funcs, self.reward_func_names, self.processing_class)
         self.initial_entropy = InitialEntropy(args.initial_entropy_prompts, given=args.initial_entropy)
+        self._measures_initial_entropy = args.credit == "gtpo" or "initial_entropy" in self.credit.needs
         self._penalty_check = PenaltyCheck(args.shaping)
         self.gtpo_recorder = Recorder(args.record_groups, args.record_every)
         self.add_callback(self.gtpo_recorder)
-        self.add_callback(InitialEntropyState(self.initial_entropy))
+        if self._measures_initial_entropy:
+            is_needed = "initial_entropy" in self.credit.needs
+            self.add_callback(InitialEntropyState(self.initial_entropy, is_needed=is_needed))
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         start = time.perf_counter()
@@ -119,36 +131,83 @@ class GTPOTrainer(FastGRPOTrainer):
         finally:
             self._captured = None
         sampled = time.perf_counter()
-        assert captured.rewards is not None
-        group_size = self.num_generations if self.model.training else self.num_generations_eval
-        is_scored = ~captured.rewards.isnan().all(dim=1)
-        if self.args.scale_rewards != "none":
-            batch["advantages"] = self._without_noise(batch["advantages"], captured.rewards, group_size)
-        token_entropy = self._token_entropy(batch, captured)
-        rows = complete_groups(self.accelerator, batch, token_entropy, is_scored, group_size)
-        initial_entropy = self._measure_initial_entropy(rows)
+        rows = self._complete_groups(batch, captured)
+        initial_entropy = self._measure_initial_entropy(rows) if self._measures_initial_entropy else None
+        batch_entropy = self._batch_entropy(rows) if "batch_entropy" in self.credit.needs else None
+        shaped = None
         with naming_the_step(self.state.global_step + 1):
-            shaped = shape_advantages(
-                rows.completion_ids,
-                rows.completion_mask,
-                rows.advantages,
-                rows.token_entropy,
-                rows.group_ids,
-                initial_entropy=initial_entropy,
-                loss_mask=rows.loss_mask,
-                valid=rows.valid,
-                config=self.args.shaping,
+            if self.args.credit == "gtpo":
+                shaped = self._shape(rows, initial_entropy)
+                credit = shaped.advantages
+            else:
+                credit = self.credit(rows.credit_input(initial_entropy, batch_entropy))
+        shaping = Shaping(
+            method=self.args.credit,
+            parameters=dict(self.credit.parameters),
+            credit=credit,
+            shaped=shaped,
+            advantages=rows.advantages,
+            valid=rows.valid,
+            first=rows.local.start,
+            token_entropy=rows.token_entropy,
+            token_logps=captured.token_logps,
+            component_advantages=rows.component_advantages,
+            token_component=rows.token_component,
+            initial_entropy=initial_entropy,
+            batch_entropy=batch_entropy,
+        )
+        self.gtpo_recorder.record(self, Generated(batch, captured.rewards, shaping=shaping))
+        batch["advantages"] = credit[rows.local, : batch["completion_ids"].shape[1]]
+        seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
+        initial = {} if initial_entropy is None else {"gtpo/initial_entropy": initial_entropy}
+        self._log_credit(rows, credit, shaped, {**initial, **seconds})
+        return batch
+
+    def _complete_groups(self, batch: dict[str, Any], captured: Captured) -> Rows:
+        """The inputs of the credit scheme, with those that it needs beyond tokens and advantages."""
+        rewards, needs = captured.rewards, self.credit.needs
+        assert rewards is not None
+        group_size = self.num_generations if self.model.training else self.num_generations_eval
+        if self.args.scale_rewards != "none":
+            batch["advantages"] = self._without_noise(batch["advantages"], rewards, group_size)
+        optional: dict[str, Tensor | None] = {}
+        if self.credit.needs_scores:
+            optional["token_entropy"] = self._token_entropy(batch, captured)
+        if "token_logps" in needs:
+            optional["token_logps"] = captured.token_logps
+        weights = self.reward_weights.to(rewards.device)
+        if "rewards" in needs:
+            optional["rewards"] = total_rewards(rewards, weights)
+        if "component_advantages" in needs:
+            optional["component_advantages"] = component_advantages(
+                rewards, weights, group_size, self.args.scale_rewards
             )
+        if self._judges is not None:
+            first = self.accelerator.process_index * len(batch["completion_ids"])
+            with naming_the_step(self.state.global_step + 1):
+                optional["token_component"] = self._judges.token_component(
+                    batch["completion_ids"], batch["completion_mask"], first
+                )
+        is_scored = ~rewards.isnan().all(dim=1)
+        return complete_groups(self.accelerator, batch, group_size, is_scored=is_scored, **optional)
+
+    def _shape(self, rows: Rows, initial_entropy: float | None) -> ShapedAdvantages:
+        """GTPO's own scheme, with the quantities that its metrics and records explain."""
+        assert rows.token_entropy is not None
+        shaped = shape_advantages(
+            rows.completion_ids,
+            rows.completion_mask,
+            rows.advantages,
+            rows.token_entropy,
+            rows.group_ids,
+            initial_entropy=initial_entropy,
+            loss_mask=rows.loss_mask,
+            valid=rows.valid,
+            config=self.args.shaping,
+        )
         if self.model.training and self.accelerator.is_main_process:
             self._penalty_check.check(rows.advantages, shaped, rows.group_ids)
-        assert captured.token_logps is not None
-        first, entropy = rows.local.start, rows.token_entropy
-        shaping = Shaping(shaped, rows.advantages, entropy, captured.token_logps, first, initial_entropy)
-        self.gtpo_recorder.record(self, Generated(batch, captured.rewards, shaping=shaping))
-        batch["advantages"] = shaped.advantages[rows.local, : batch["completion_ids"].shape[1]]
-        seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
-        self._log_shaping(rows, shaped, {"gtpo/initial_entropy": initial_entropy, **seconds})
-        return batch
+        return shaped
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         rewards = super()._calculate_rewards(*args, **kwargs)
@@ -165,7 +224,8 @@ class GTPOTrainer(FastGRPOTrainer):
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         captured = self._captured
-        if captured is None or captured.token_entropy is not None or model is not self.model:
+        is_wanted = captured is not None and captured.token_entropy is None and self.credit.needs_scores
+        if captured is None or not is_wanted or model is not self.model:
             return super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
         is_requested = kwargs.pop("compute_entropy", False)
         logps, entropy, aux_loss = super()._get_per_token_logps_and_entropies(
@@ -219,15 +279,29 @@ class GTPOTrainer(FastGRPOTrainer):
             initial = InitialEntropy()
         elif not self.model.training or initial.is_frozen:
             return initial.value or 0.0
-        entropy = completion_entropy(rows.token_entropy, rows.loss_mask)
-        totals = entropy_totals(entropy, rows.valid & rows.loss_mask.any(dim=1), rows.group_ids)[rows.local].sum(0)
-        initial.add(self.accelerator.reduce(totals, reduction="sum"))
+        initial.add(self._entropy_totals(rows))
         return initial.value or 0.0  # None: no completion has counted yet, so there is nothing to filter
 
-    def _log_shaping(self, rows: Rows, shaped: ShapedAdvantages, more: dict[str, float]) -> None:
-        totals = metric_totals(
-            shaped, rows.completion_ids, rows.completion_mask, rows.advantages, rows.group_ids, rows.local
-        )
+    def _batch_entropy(self, rows: Rows) -> float:
+        """The mean ⟨H⟩ of this batch over all processes."""
+        total_entropy, num_completions, _ = self._entropy_totals(rows).tolist()
+        return total_entropy / max(1.0, num_completions)
+
+    def _entropy_totals(self, rows: Rows) -> Tensor:
+        """Sums over the completions of all processes: their entropies, their number, and that of their prompts."""
+        assert rows.token_entropy is not None
+        entropy = completion_entropy(rows.token_entropy, rows.loss_mask)
+        totals = entropy_totals(entropy, rows.valid & rows.loss_mask.any(dim=1), rows.group_ids)[rows.local].sum(0)
+        return self.accelerator.reduce(totals, reduction="sum")
+
+    def _log_credit(self, rows: Rows, credit: Tensor, shaped: ShapedAdvantages | None, more: dict[str, float]) -> None:
+        totals = credit_totals(credit, rows.advantages, rows.trained, rows.local)
+        logged = credit_metrics(self.accelerator.gather(totals.unsqueeze(0)))
+        if shaped is not None:
+            totals = metric_totals(
+                shaped, rows.completion_ids, rows.completion_mask, rows.advantages, rows.group_ids, rows.local
+            )
+            logged |= logged_metrics(self.accelerator.gather(totals.unsqueeze(0)))
         metrics = self._metrics["train" if self.model.training else "eval"]
-        for name, value in {**logged_metrics(self.accelerator.gather(totals.unsqueeze(0))), **more}.items():
+        for name, value in {**logged, **more}.items():
             metrics[name].append(value)

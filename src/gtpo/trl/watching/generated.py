@@ -17,14 +17,21 @@ from gtpo.trl.watching.choosing import RowSummary, end_tokens, summarise
 
 @dataclasses.dataclass(frozen=True)
 class Shaping:
-    """What GTPO computed for a batch. Row 0 of the batch is row `first` of all these tensors but `token_logps`."""
+    """What a credit scheme got and returned. Row 0 of the batch is row `first` of all tensors but `token_logps`."""
 
-    shaped: ShapedAdvantages
+    method: str
+    parameters: dict[str, Any]
+    credit: Tensor  # Ã
+    shaped: ShapedAdvantages | None  # if the scheme is GTPO
     advantages: Tensor  # A
-    token_entropy: Tensor
-    token_logps: Tensor
+    valid: Tensor
     first: int
-    initial_entropy: float
+    token_entropy: Tensor | None
+    token_logps: Tensor | None
+    component_advantages: Tensor | None
+    token_component: Tensor | None
+    initial_entropy: float | None
+    batch_entropy: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Generated:
 
     @functools.cached_property
     def advantages(self) -> Tensor:
-        """A of each row. If the trainer has one advantage per token and is not GTPO's, their mean."""
+        """A of each row. If another trainer has one advantage per token, their mean."""
         num_rows = len(self.sizes)
         if self.shaping is not None:
             return self.shaping.advantages[self.shaping.first :][:num_rows]
@@ -70,6 +77,10 @@ class Generated:
             return torch.zeros(len(self.sizes), 0)
         return self.rewards[self.first_row(trainer) :][: len(self.sizes)].float().cpu()
 
+    def totals(self, trainer: Any) -> Tensor:
+        """The weighted sum of the rewards of each row."""
+        return total_rewards(self.local_rewards(trainer), trainer.reward_weights.float().cpu())
+
     def require_sampled_rows(self) -> None:
         """Raise RuntimeError if the batch has other rows than those that were scored."""
         rows: list[list[int]] = self.batch["completion_ids"].tolist()
@@ -79,10 +90,7 @@ class Generated:
 
     def summaries(self, trainer: Any) -> list[RowSummary]:
         self.require_sampled_rows()
-        rewards = self.local_rewards(trainer)
-        totals = (
-            self.advantages if self.rewards is None else total_rewards(rewards, trainer.reward_weights.float().cpu())
-        )
+        totals = self.advantages if self.rewards is None else self.totals(trainer)
         completion_ids: Tensor = self.batch["completion_ids"]
         return summarise(completion_ids, self.sizes, totals.tolist(), self.advantages.tolist(), end_tokens(trainer))
 
@@ -94,6 +102,7 @@ class Generated:
         size = self.sizes[row]
         scores: list[float] = self.local_rewards(trainer)[row].tolist()
         names = trainer.reward_func_names if scores else []
+        total = self.totals(trainer)[row].item() if scores else None
         token_ids: list[int] = self.batch["completion_ids"][row, :size].tolist()
         known: dict[str, Any] = {
             "token_ids": token_ids,
@@ -102,14 +111,22 @@ class Generated:
             "advantage": self.advantages[row].item(),
             "token_entropy": None if entropies is None else _rounded(entropies[:size]),
             "token_logp": None if logps is None else _rounded(logps[:size]),
+            "reward": None if total is None or math.isnan(total) else total,
             "truncated": size > 0 and token_ids[-1] not in end_tokens(trainer),
         }
-        if self.shaping is not None:
-            shaped, number = self.shaping.shaped, self.shaping.first + row
-            return completion_record(shaped, number, entropy=shaped.entropy[number].item(), **known)
-        trained = self.trained[row, :size]
+        trained, is_valid = self.trained[row, :size], any(not math.isnan(score) for score in scores) or not scores
+        is_valid = is_valid and bool(trained.any())
         advantage: Tensor = self.batch["advantages"][row]
-        is_valid = bool(trained.any()) and (not scores or not all(map(math.isnan, scores)))
+        if self.shaping is not None:
+            shaping, number = self.shaping, self.shaping.first + row
+            known |= {
+                "component_advantages": _list_of(shaping.component_advantages, number),
+                "token_component": _list_of(shaping.token_component, number, size),
+            }
+            if shaping.shaped is not None:
+                entropy = shaping.shaped.entropy[number].item()
+                return completion_record(shaping.shaped, number, entropy=entropy, **known)
+            advantage, is_valid = shaping.credit[number], bool(shaping.valid[number])
         return CompletionRecord(
             push=known["advantage"],
             entropy=None if entropies is None else _mean(entropies[:size].cpu(), trained.cpu()),
@@ -153,6 +170,10 @@ def total_rewards(rewards: Tensor, weights: Tensor) -> Tensor:
     """The weighted sum of each row's rewards; NaN if no function could score it."""
     total = (rewards * weights).nansum(1)
     return torch.where(rewards.isnan().all(1), torch.nan, total)
+
+
+def _list_of(values: Tensor | None, row: int, size: int | None = None) -> list[Any] | None:
+    return None if values is None else values[row, :size].tolist()
 
 
 def _mean(values: Tensor, trained: Tensor) -> float:

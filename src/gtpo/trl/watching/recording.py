@@ -170,7 +170,7 @@ class Recorder(TrainerCallback):
         if not rows:
             return unknown, unknown
         batch, shaping = generated.batch, generated.shaping
-        if shaping is not None:
+        if shaping is not None and shaping.token_entropy is not None and shaping.token_logps is not None:
             return shaping.token_logps[rows], shaping.token_entropy[shaping.first :][rows]
         scores = None
         if can_score(trainer, batch):
@@ -189,15 +189,18 @@ class Recorder(TrainerCallback):
             members = [by_number[number] for number in range(group * size, (group + 1) * size)]
             completions = [member.completion for member in members]
             shaping = generated.shaping
-            if shaping is None:
+            is_gtpo = shaping is not None and shaping.shaped is not None
+            if not is_gtpo:
                 completions = with_conflicts(completions)
             record = GroupRecord(
                 step=trainer.state.global_step + 1,
                 prompt=decode(members[0].prompt_ids) if self.texts else None,
                 completions=_with_texts(completions, decode) if self.texts else _without_texts(completions),
-                entropy_threshold=None if shaping is None else trainer.args.entropy_threshold,
+                entropy_threshold=trainer.args.entropy_threshold if is_gtpo else None,
                 initial_entropy=None if shaping is None else shaping.initial_entropy,
-                method="grpo" if shaping is None else "gtpo",
+                batch_entropy=None if shaping is None else shaping.batch_entropy,
+                method="grpo" if shaping is None else shaping.method,
+                parameters={} if shaping is None else shaping.parameters,
                 reason=reason,
             )
             file.append(dataclasses.asdict(record))
