@@ -34,6 +34,10 @@ BAD_INPUTS = {
     "an infinite reward": ({"rewards": torch.tensor([math.inf, 0.0])}, "rewards of row 0 is inf"),
     "a component that is nan": ({"component_advantages": torch.tensor([[0.0], [math.nan]])}, r"of row 1 is \[nan\]"),
     "a mask with holes": ({"completion_mask": torch.tensor([[1, 0, 1], [1, 1, 0]])}, "padded on the right"),
+    "an entropy that is nan": (
+        {"token_entropy": torch.tensor([[0.1, 0.1, 0.1], [0.1, math.nan, 0.1]])},
+        r"token_entropy of row 1 is not finite \(1 of 2 rows\)",
+    ),
     "an initial entropy that is nan": (
         {"initial_entropy": math.nan},
         "initial_entropy is nan: pass the measured mean",

@@ -40,10 +40,17 @@ def gtpo(batch: Batch, me: Rollout, t: int, initial_entropy: float = 0.0, **opti
 
 
 def annealed(
-    batch: Batch, me: Rollout, t: int, initial_entropy: float, batch_entropy: float, until: float = 0.5
+    batch: Batch,
+    me: Rollout,
+    t: int,
+    initial_entropy: float,
+    batch_entropy: float,
+    until: float = 0.5,
+    **options: object,
 ) -> float:
     is_broad = batch_entropy >= until * initial_entropy
-    return gtpo(batch, me, t, initial_entropy, **({} if is_broad else {"positive": 1.0, "negative": 1.0}))
+    weights = {} if is_broad else {"positive": 1.0, "negative": 1.0}
+    return gtpo(batch, me, t, initial_entropy, **options, **weights)
 
 
 def balanced(batch: Batch, me: Rollout, t: int) -> float:

@@ -49,3 +49,13 @@ def test_variants_with_many_differences_are_numbered_and_seeds_stay_together(tmp
 def test_a_run_without_readable_settings_keeps_its_name(tmp_path):
     broken, text = make(tmp_path, 1, "a: [1"), make(tmp_path, 1, "words only")
     assert methods(broken, text, make(tmp_path, 1, "a: 1\n\n")) == ["gtpo"] * 3
+
+
+def test_a_run_is_named_after_its_credit_scheme_and_told_apart_by_its_parameters(tmp_path):
+    plain, same = make(tmp_path, 1, "credit: gtpo\n"), make(tmp_path / "default", 1, "")
+    balanced = make(tmp_path / "balanced", 1, "credit: balanced\n")
+    wide = make(tmp_path / "wide", 1, "credit: prefix_baseline\ncredit_parameters: {kappa: 8}\n")
+    tight = make(tmp_path / "tight", 1, "credit: prefix_baseline\ncredit_parameters: '{\"kappa\": 1}'\n")
+    suffixes = ['{"kappa": 8}', '{"kappa": 1}']
+    expected = [f"prefix_baseline, credit_parameters {suffix}" for suffix in suffixes]
+    assert methods(plain, same, balanced, wide, tight) == ["gtpo", "gtpo", "balanced", *expected]

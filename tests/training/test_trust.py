@@ -53,6 +53,7 @@ WITH_EFFECT = {
     "report_to": (["wandb"], "sends metrics"),
     "push_to_hub": ("true", "uploads the model"),
     "log_completions_hub_repo": ("nobody/logs", "uploads completions"),
+    "credit": ("json.tool:main", "the credit scheme json.tool:main is imported from "),
     "rewards": (["format", "json.tool:main"], f"json.tool:main is imported from {Path(os.__file__).parent / 'json'}"),
 }
 
@@ -102,6 +103,7 @@ HARMLESS = {
     "report_to": "none",
     "push_to_hub": False,
     "rewards": "paper,format",
+    "credit": "balanced",
     "model": "nobody/model",
     "seed": 5,
 }
@@ -123,12 +125,13 @@ def test_a_run_that_was_started_here_is_trusted_until_its_config_is_edited(tmp_p
         check(moved)
 
 
-def test_a_reward_of_the_same_name_in_another_folder_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize("option", ["rewards", "credit"])
+def test_a_function_of_the_same_name_in_another_folder_is_refused(option, tmp_path, monkeypatch):
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "their_scores.py").touch()
     monkeypatch.chdir(tmp_path / "first")
-    run = make_run(tmp_path / "run", is_started_here=True, rewards="their_scores:f")
+    run = make_run(tmp_path / "run", is_started_here=True, **{option: "their_scores:f"})
     check(run)
     monkeypatch.chdir(tmp_path / "second")
     with pytest.raises(ConfigError, match=r"imported from .*first/their_scores\.py when .* now from .*second/"):

@@ -16,6 +16,7 @@ from peft import LoraConfig
 from transformers import TrainerCallback
 
 from gtpo import FastGRPOTrainer, GTPOConfig, GTPOTrainer
+from gtpo.core.config import LN2
 from trl import GRPOConfig, GRPOTrainer
 
 ROWS = 12  # completions in a generation batch, over all processes
@@ -44,6 +45,11 @@ CASES = {
         "peft_config": LORA,
     },
     "split for three processes, tools": {"num_generations": 6, "tools": True},
+    "split for three processes, a scheme with every input": {
+        "num_generations": 6,
+        "credit": "tests.credit.own_schemes:every_input",
+        "entropy_threshold": LN2,
+    },
     "several iterations": {"num_generations": 4, "num_iterations": 2},
     "trimmed": EVEN_STEPS,
     "untrimmed": {**EVEN_STEPS, "trim_batches": False},
@@ -65,6 +71,9 @@ def stored(prompt: str, copy: int) -> list[int]:
 
 def reward(completion_ids, **kwargs):
     return [None if len(ids) == 7 else float(sum(ids) % 3) for ids in completion_ids]
+
+
+reward.spans = lambda text: [(0, len(text) // 2)]
 
 
 def run_case(model: str, out: Path, options: dict) -> dict:

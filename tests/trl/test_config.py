@@ -44,6 +44,59 @@ def test_a_wrong_value_is_refused_by_name(knob, value):
         GTPOConfig("unused", **{knob: value})
 
 
+@pytest.mark.parametrize(
+    ("options", "ignored"),
+    [
+        ({"credit": "balanced", "entropy_threshold": 0.5, "initial_entropy": 0.2}, "entropy_threshold=0.5, initial_e"),
+        ({"credit": "prefix_baseline", "scale_rewards": "group"}, "scale_rewards='group'"),
+        ({"credit": "tests.credit.own_schemes:halved", "conflict_edges": "none"}, "conflict_edges='none'"),
+    ],
+)
+def test_an_option_that_the_scheme_does_not_use_is_warned_about_once(options, ignored, caplog):
+    GTPOConfig("unused", **options)
+    (record,) = caplog.records
+    assert f"credit={options['credit']!r} does not use {ignored}" in record.message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"entropy_threshold": 0.5, "initial_entropy": 0.2, "scale_rewards": "group"},
+        {"credit": "annealed", "entropy_threshold": 0.5, "initial_entropy": 0.2},
+        {"credit": "negative", "scale_rewards": "group"},
+        {"credit": "tests.credit.own_schemes:by_entropy", "initial_entropy": 0.2, "scale_rewards": "group"},
+    ],
+)
+def test_an_option_that_the_scheme_uses_is_not_warned_about(options, caplog):
+    GTPOConfig("unused", **options)
+    assert not caplog.records
+
+
+BAD_CREDIT = {
+    "a name that does not exist": ({"credit": "fair"}, "There is no credit scheme 'fair'. Use grpo, gtpo, "),
+    "a parameter that is missing": ({"credit": "pass_at_k"}, "'pass_at_k' needs the parameter 'right_at'"),
+    "a value out of range": (
+        {"credit": "prefix_baseline", "credit_parameters": {"kappa": -1}},
+        "kappa must be a finite number ≥ 0, got -1.0",
+    ),
+    "an option of GTPO as a parameter": (
+        {"credit_parameters": {"entropy_penalty": 0.2}},
+        "entropy_penalty is an option of its own. Set it there",
+    ),
+    "a function that does not exist": ({"credit": "tests.nowhere:f"}, "'tests.nowhere:f' cannot be imported"),
+    "a function that fails": (
+        {"credit": "tests.credit.own_schemes:fails"},
+        r"own_schemes:fails' raised ZeroDivisionError: always \(line \d+ of .*tried on a batch of two completions",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_CREDIT.values(), ids=BAD_CREDIT.keys())
+def test_a_credit_scheme_that_cannot_work_is_refused_before_the_first_batch(options, message):
+    with pytest.raises(ConfigError, match=message):
+        GTPOConfig("unused", **options).choose_credit()
+
+
 def test_an_entropy_target_above_the_threshold_is_warned_about(caplog):
     GTPOConfig("unused", use_adaptive_entropy=True, entropy_target=0.6)
     GTPOConfig("unused", use_adaptive_entropy=True, entropy_target=0.8, entropy_filter="off")

@@ -59,10 +59,13 @@ def test_every_setting_is_read():
         "entropy_penalty_relative": True,
         "initial_entropy": 0.3,
         "initial_entropy_prompts": 8,
+        "credit": "negative",
+        "credit_parameters": {"positive_scale": 0.5},
     }
     assert list(given) == [field.name for field in dataclasses.fields(Settings)]
-    settings = read_settings(options(algorithm__gtpo=given))
-    assert settings == Settings("suffix", "prefix", 1.0, 0.5, "negative", 0.7, 0.0, True, True, 0.3, 8)
+    settings, credit = read_settings(options(algorithm__gtpo=given)), ("negative", {"positive_scale": 0.5})
+    assert settings == Settings("suffix", "prefix", 1.0, 0.5, "negative", 0.7, 0.0, True, True, 0.3, 8, *credit)
+    assert settings.choose_credit().parameters == {"positive_scale": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,7 @@ def test_every_setting_is_read():
         ("initial_entropy", "low"),
         ("initial_entropy_prompts", 0),
         ("initial_entropy_prompts", 1.5),
+        ("credit_parameters", "kappa"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name(name, value, unchecked_types):
@@ -119,3 +123,16 @@ def test_an_option_that_does_not_fit_is_refused_with_a_remedy(change, named):
 def test_the_decoupled_rollout_correction_is_accepted():
     corrected = options(algorithm__rollout_correction={"bypass_mode": False, "rollout_is": "token"})
     assert read_settings(corrected) == read_settings(options())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"credit": "component"}, r"credit='component': it needs the rewards of each reward function.*Remedy: "),
+        ({"credit": "fair"}, "There is no credit scheme 'fair'"),
+        ({"credit": "negative", "credit_parameters": {"kappa": 1}}, "'negative' has no parameter 'kappa'"),
+    ],
+)
+def test_a_credit_scheme_that_verl_cannot_serve_is_refused(given, message):
+    with pytest.raises(ConfigError, match=message):
+        read_settings(options(algorithm__gtpo=given)).choose_credit()

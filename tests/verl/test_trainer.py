@@ -14,6 +14,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from gtpo import ConfigError, DataError, ShapingConfig, shape_advantages
 from gtpo.core.metrics import logged_metrics, metric_totals
 from tests.core.rollouts import tensors
+from tests.oracle import credit as credit_loops
 from tests.oracle import paper
 from tests.verl.stored import (
     Rollout,
@@ -72,6 +73,34 @@ def test_the_actor_gets_the_advantages_of_the_oracle(variant, seed, transfer_que
     assert len(stored) == 16
     assert all(value == 0 for key in stored.keys() - wanted.keys() for value in stored[key])
     assert batch.keys != [rollout.key for rollout in rollouts]
+
+
+SCHEMES = {  # settings under algorithm.gtpo, and the parameters of the loops
+    "annealed": ({"initial_entropy": 0.6, "credit_parameters.until": 1.2}, {"initial_entropy": 0.6, "until": 1.2}),
+    "balanced": ({}, {}),
+    "prefix_baseline": ({"credit_parameters.kappa": 1.5}, {"kappa": 1.5}),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_another_scheme_gives_the_actor_its_advantages(scheme, transfer_queue):
+    ours, parameters = SCHEMES[scheme]
+    rollouts = random_rollouts(1)
+    rollouts[3].reward = math.nan
+    trainer = make_trainer(rollouts, *options({"credit": scheme, **ours}))
+    _, logged, stored = advantage_stage(trainer, store(rollouts))
+    batch = [
+        credit_loops.Rollout(**vars(me), reward=0.0 if math.isnan(rollout.reward) else rollout.reward)
+        for me, rollout in zip(as_completions(rollouts), rollouts, strict=True)
+    ]
+    if scheme == "annealed":
+        parameters = {**parameters, "batch_entropy": mean_entropy(rollouts)}
+    loops = getattr(credit_loops, scheme)
+    wanted = [credit_loops.credit(loops, batch, me, **parameters) for me in batch]
+    assert_equal(stored, {rollout.key: row for rollout, row in zip(rollouts, wanted, strict=True)})
+    tokens = [value for me, row in zip(batch, wanted, strict=True) if me.valid for value in row]
+    assert logged["credit/mean_abs"] == pytest.approx(sum(map(abs, tokens)) / len(tokens), abs=1e-5)
+    assert not any(name.startswith("gtpo/") for name in logged)
 
 
 def test_these_rollouts_have_every_kind_of_weight(transfer_queue):

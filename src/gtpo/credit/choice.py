@@ -69,12 +69,18 @@ def choose_scheme(name: str, parameters: Mapping[str, object] | None, shaping: S
     for parameter in own:
         if parameter in options:
             raise ConfigError(f"{parameter} is an option of its own. Set it there, not in credit_parameters.")
-    chosen = ChosenScheme(name, scheme, {**options, **own})
+    chosen = ChosenScheme(name, scheme, {**options, **{key: _as_default(scheme, key, own[key]) for key in own}})
     try:
         chosen(_example())
     except DataError as error:
         raise ConfigError(f"{error} It was tried on a batch of two completions.") from error
     return chosen
+
+
+def _as_default(scheme: Scheme, name: str, value: object) -> object:
+    """The 2 of a command line as 2.0 if the default is 4.0."""
+    is_float = isinstance(scheme.parameters.get(name), float)
+    return float(value) if is_float and isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def is_shaped(scheme: Scheme) -> bool:

@@ -67,6 +67,8 @@ class CreditInput:
                 "completion_mask has a 1 after a 0. Completions must be padded on the right. Mark tokens that are not "
                 "trained in loss_mask instead."
             )
+        if self.token_entropy is not None:
+            _require_finite_entropy(self.token_entropy, self.trained)
         for name in ("initial_entropy", "batch_entropy"):
             value: float | None = getattr(self, name)
             if value is not None and not math.isfinite(value):
@@ -131,3 +133,13 @@ def _without_invalid(name: str, values: Tensor, is_valid: RowBools) -> Tensor:
             f"{name} of row {row} is {values[row].tolist()}. Set valid to False for rows that could not be scored."
         )
     return values
+
+
+def _require_finite_entropy(token_entropy: TokenFloats, trained: TokenBools) -> None:
+    is_broken = (trained & ~token_entropy.isfinite()).any(1)
+    if bool(is_broken.any()):
+        row, count = int(is_broken.nonzero()[0, 0]), int(is_broken.sum())
+        raise DataError(
+            f"token_entropy of row {row} is not finite ({count} of {len(is_broken)} rows). The logits of the model "
+            "are not finite: check its weights and its precision."
+        )

@@ -1,6 +1,7 @@
 """Tells variants of a method apart: runs with different settings are not seeds of the same thing."""
 
 import dataclasses
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ _IGNORED = re.compile(
 def name_variants(runs: Sequence[Run]) -> list[Run]:
     """The runs. If runs of one method have different settings, `method` names the settings that differ."""
     settings = [_settings(run.path / "config.yaml") for run in runs]
+    runs = [_with_credit(run, own) for run, own in zip(runs, settings, strict=True)]
     variants: dict[str, list[dict[str, str]]] = {}
     for run, own in zip(runs, settings, strict=True):
         known = variants.setdefault(run.method, [])
@@ -32,6 +34,12 @@ def name_variants(runs: Sequence[Run]) -> list[Run]:
         dataclasses.replace(run, method=", ".join([run.method, *_special(own, variants[run.method])]))
         for run, own in zip(runs, settings, strict=True)
     ]
+
+
+def _with_credit(run: Run, own: dict[str, str]) -> Run:
+    """A run of GTPOTrainer with another credit scheme is named after the scheme. Takes it out of the settings."""
+    scheme = own.pop("credit", "gtpo")
+    return run if scheme == "gtpo" else dataclasses.replace(run, method=scheme)
 
 
 def _special(own: dict[str, str], variants: Sequence[dict[str, str]]) -> list[str]:
@@ -66,9 +74,13 @@ def _text(value: Any) -> str:
 
     >>> _text(1e-6) == _text("1e-06"), _text(True) == _text("true"), _text(["paper"]) == _text("paper")
     (True, True, True)
+    >>> _text({"kappa": 2}) == _text('{"kappa": 2}')
+    True
     """
     if isinstance(value, list):
         return " ".join(map(_text, value))
+    if isinstance(value, dict):
+        return json.dumps(value)
     try:
         return str(value).lower() if isinstance(value, bool) else f"{float(value):g}"
     except (TypeError, ValueError, OverflowError):

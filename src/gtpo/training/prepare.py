@@ -63,6 +63,8 @@ def prepare(plan: Plan) -> Prepared:
         raise MissingExtraError(f"use_vllm=true needs vLLM: {install}. Or sample with transformers: --use_vllm false.")
     arguments = _trainer_arguments(plan)
     rewards = [find_reward(name) for name in options.rewards] if is_rl else []
+    if options.method == "gtpo":
+        config.choose_credit()  # imports a function of the user
     model, tokenizer = _locate_model(
         options.model, plan.model_config.model_revision, trust_remote_code=config.trust_remote_code
     )

@@ -1,9 +1,9 @@
 """What a run or a recipe causes besides training, and which runs were started here.
 
-Settings can name Python code (a reward, the code of a model, a kernel from the hub) or send data away. A run that was
-started here may do so again when it is resumed. Any other run folder needs `--trust-run`, and so does one whose
-config.yaml was edited. The runs that were started here are noted in the user's state folder, which a downloaded folder
-cannot change.
+Settings can name Python code (a reward, a credit scheme, the code of a model, a kernel from the hub) or send data
+away. A run that was started here may do so again when it is resumed. Any other run folder needs `--trust-run`, and so
+does one whose config.yaml was edited. The runs that were started here are noted in the user's state folder, which a
+downloaded folder cannot change.
 """
 
 import hashlib
@@ -61,16 +61,18 @@ def effects(settings: Settings) -> dict[str, str]:
     for name, (has_effect, text) in EFFECTS.items():
         if name in settings and has_effect(settings[name].value):
             texts[name] = f"{name}={shortened(settings[name].value)} {text.format(model=options.model)}"
-    imports = [f"{name} is imported from {source}" for name, source in _sources(settings).items()]
-    return {**texts, "rewards": "the reward " + ", ".join(imports)} if imports else texts
+    imports = {name: f"{name} is imported from {source}" for name, source in _sources(settings).items()}
+    if credit := imports.pop(_own_credit(settings), None):
+        texts["credit"] = f"the credit scheme {credit}"
+    return {**texts, "rewards": "the reward " + ", ".join(imports.values())} if imports else texts
 
 
 def notices(settings: Settings) -> list[str]:
-    """A line for each effect that the command line does not ask for, and one for the user's own rewards."""
+    """A line for each effect that the command line does not ask for, and for the user's own functions."""
     return [
         f"{settings[name].origin}: {text}."
         for name, text in effects(settings).items()
-        if name == "rewards" or settings[name].origin != COMMAND_LINE
+        if name in ("credit", "rewards") or settings[name].origin != COMMAND_LINE
     ]
 
 
@@ -94,11 +96,11 @@ def require_trusted(folder: Path, settings: Settings, *, trusts_run: bool) -> No
 
 
 def _require_same_sources(before: dict[str, str], now: dict[str, str]) -> None:
-    """Refuse a reward that Python would import from another place than when the run started."""
+    """Refuse a function that Python would import from another place than when the run started."""
     for name, source in now.items():
         if before.get(name, source) != source:
             raise ConfigError(
-                f"The reward {name} was imported from {before[name]} when the run started, and now from {source}. "
+                f"{name} was imported from {before[name]} when the run started, and now from {source}. "
                 "Resume in the folder where the run started, or add --trust-run."
             )
 
@@ -115,7 +117,7 @@ def remember(folder: Path, settings: Settings) -> None:
 
 
 def _noted_sources(folder: Path) -> dict[str, str] | None:
-    """Where the rewards of the run were imported from when it started here; None if it did not."""
+    """Where the functions of the run were imported from when it started here; None if it did not."""
     try:
         return json.loads(_note(folder).read_text())["rewards"]
     except (OSError, RuntimeError, ValueError, KeyError, TypeError):
@@ -133,14 +135,21 @@ def _note(folder: Path) -> Path:
 
 
 def _sources(settings: Settings) -> dict[str, str]:
-    """The rewards that are functions of the user, and where Python imports each from."""
+    """The rewards and the credit scheme that are functions of the user, and where Python imports each from."""
     options = check_settings(settings)
-    return {name: _source(name) for name in options.rewards if ":" in name and options.method != "sft"}
+    rewards = options.rewards if options.method != "sft" else ()
+    return {name: _source(name) for name in (*rewards, _own_credit(settings)) if ":" in name}
 
 
-def _source(reward: str) -> str:
-    """Where Python imports the top-level module of a reward from: its path, then the current folder."""
-    package = reward.partition(":")[0].partition(".")[0]
+def _own_credit(settings: Settings) -> str:
+    """The credit scheme if it is a function of the user, otherwise ''."""
+    name = str(settings["credit"].value) if "credit" in settings else ""
+    return name if ":" in name else ""
+
+
+def _source(function: str) -> str:
+    """Where Python imports the top-level module of a function from: its path, then the current folder."""
+    package = function.partition(":")[0].partition(".")[0]
     try:
         spec = importlib.util.find_spec(package)  # of a top-level module: imports nothing
     except (ImportError, ValueError):

@@ -2,7 +2,7 @@
 
 Process p holds the rows [pL, (p+1)L) of the generation batch, and G consecutive rows belong to one prompt. So groups
 are split if and only if L is not a multiple of G. Only then are rows gathered, from every process to every process:
-9 bytes per token and 4 per completion for GTPO (10 bytes per token with tools), and 4 bytes per token less for a scheme
+9 bytes per token and 4 per completion for GTPO (10 bytes per token with tools), 4 bytes per token less for a scheme
 without entropies.
 """
 

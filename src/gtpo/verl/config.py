@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from gtpo.core.config import ShapingConfig
+from gtpo.credit.choice import SHAPING, ChosenScheme, choose_scheme
 from gtpo.errors import ConfigError, require
 
 Nested = Mapping[str, Any]
@@ -19,16 +20,29 @@ Nested = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ShapingConfig):
-    """`algorithm.gtpo`: the options of the method, with the names and defaults of GTPOConfig."""
+    """`algorithm.gtpo`: the credit scheme and the options of the method, with the names and defaults of GTPOConfig."""
 
     initial_entropy: float | None = None
     initial_entropy_prompts: int = 32
+    credit: str = "gtpo"
+    credit_parameters: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         num_prompts, initial = self.initial_entropy_prompts, self.initial_entropy
         require(num_prompts >= 1, "initial_entropy_prompts", num_prompts, "at least 1")
         require(initial is None or 0 <= initial < math.inf, "initial_entropy", initial, "null or a finite number ≥ 0")
+
+    def choose_credit(self) -> ChosenScheme:
+        """The credit scheme and its parameters, checked. Imports the function that `credit` names."""
+        shaping = ShapingConfig(**{name: getattr(self, name) for name in SHAPING})
+        chosen = choose_scheme(self.credit, self.credit_parameters, shaping)
+        if chosen.needs & {"component_advantages", "token_component"}:
+            raise ConfigError(
+                f"GTPO does not support algorithm.gtpo.credit={self.credit!r}: it needs the rewards of each reward "
+                "function, and verl passes on only their sum. Remedy: another scheme, or GTPOTrainer on TRL."
+            )
+        return chosen
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`trainer.v1.trainer_mode=gtpo_sync`: verl's synchronous trainer with one advantage per token.
+"""`trainer.v1.trainer_mode=gtpo_sync`: verl's synchronous trainer with one advantage per token, of any credit scheme.
 
 verl samples, scores, balances, computes old log-probs and updates. To compute advantages, this class reads the
 completions and the entropies of the old-log-prob pass from TransferQueue and shapes. The parent does KL, rollout
@@ -25,6 +25,8 @@ from gtpo.core.groups import group_sum
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
 from gtpo.core.shaping import shape_advantages
+from gtpo.credit import CreditInput
+from gtpo.credit.metrics import credit_metrics, credit_totals
 from gtpo.errors import ConfigError, DataError, naming_the_step
 from gtpo.verl.config import read_settings
 from gtpo.verl.estimator import SHAPE
@@ -43,6 +45,7 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
         if not version("verl").startswith("0.9."):
             raise ConfigError(f"GTPO's trainer needs verl 0.9, got {version('verl')}: pip install 'verl==0.9.1'.")
         self.settings = read_settings(OmegaConf.to_container(config, resolve=True))
+        self.credit = self.settings.choose_credit()
         self.initial_entropy = InitialEntropy(
             num_prompts_needed=self.settings.initial_entropy_prompts, given=self.settings.initial_entropy
         )
@@ -59,31 +62,45 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
 
     def _shape(self, batch: Any, logged: dict[str, Any], rewards: Tensor, loss_mask: Tensor, uid: Any) -> Tensor:
         """Ã for the rows of `batch`; `loss_mask` is the response mask after verl has rejected rows and tokens."""
-        completions = _read_completions(batch)
+        needs = self.credit.needs
+        completions = _read_completions(batch, has_logps="token_logps" in needs)
         is_scored = ~rewards.isnan()
         trained = loss_mask.bool() & completions.mask
         group_ids = torch.as_tensor(np.unique(np.asarray(uid, dtype=str), return_inverse=True)[1])
         valid = is_scored & trained.any(1)  # padding rows of verl have no tokens to train
+        totals = entropy_totals(completion_entropy(completions.token_entropy, trained), valid, group_ids).sum(0)
         if not self.initial_entropy.is_frozen:
-            entropy = completion_entropy(completions.token_entropy, trained)
-            self.initial_entropy.add(entropy_totals(entropy, valid, group_ids).sum(0))
+            self.initial_entropy.add(totals)
         initial_entropy = self.initial_entropy.value or 0.0  # None: no completion was counted, so none is filtered
+        optional: dict[str, Any] = {
+            "rewards": rewards.float(),
+            "token_entropy": completions.token_entropy,
+            "token_logps": completions.token_logps,
+            "initial_entropy": initial_entropy,
+            "batch_entropy": (totals[0] / totals[1].clamp(min=1)).item(),
+        }
         advantages = group_relative(rewards, is_scored, group_ids)
-        shaped = shape_advantages(
-            completions.ids,
-            completions.mask,
-            advantages,
-            completions.token_entropy,
-            group_ids,
-            initial_entropy=initial_entropy,
-            loss_mask=trained,
-            valid=valid,
-            config=self.settings,
-        )
-        totals = metric_totals(shaped, completions.ids, completions.mask, advantages, group_ids)
-        logged.update(logged_metrics(totals.unsqueeze(0)))
-        logged["gtpo/initial_entropy"] = initial_entropy
-        return shaped.advantages
+        tokens = completions.ids, completions.mask
+        masks = {"loss_mask": trained, "valid": valid}
+        if self.settings.credit == "gtpo":
+            shaped = shape_advantages(
+                *tokens,
+                advantages,
+                completions.token_entropy,
+                group_ids,
+                initial_entropy=initial_entropy,
+                config=self.settings,
+                **masks,
+            )
+            credit = shaped.advantages
+            logged.update(logged_metrics(metric_totals(shaped, *tokens, advantages, group_ids).unsqueeze(0)))
+            logged["gtpo/initial_entropy"] = initial_entropy
+        else:
+            needed = {name: value for name, value in optional.items() if name in needs}
+            credit = self.credit(CreditInput(*tokens, advantages, group_ids, **masks, **needed))
+        trained = trained & valid.unsqueeze(1)
+        logged.update(credit_metrics(credit_totals(credit, advantages, trained).unsqueeze(0)))
+        return credit
 
     def _save_checkpoint(self) -> None:
         """Save the measured entropy, then the checkpoint: the parent marks it complete at the end."""
@@ -101,11 +118,14 @@ class GTPOTrainerSync(PPOTrainerSync):  # pyright: ignore[reportUntypedBaseClass
         saved = (Path(trainer.resume_from_path) if trainer.resume_mode == "resume_path" else folder) / STATE_FILE
         if saved.is_file():
             self.initial_entropy = InitialEntropy(**json.loads(saved.read_text()))
-        elif self.settings.entropy_filter == "auto":
+        elif "initial_entropy" in self.credit.needs:
+            is_gtpo = self.settings.credit == "gtpo"
+            setting = "entropy_filter='auto'" if is_gtpo else f"credit={self.settings.credit!r}"
+            remedy = ", or set algorithm.gtpo.entropy_filter to 'all', 'negative' or 'off'" if is_gtpo else ""
             raise ConfigError(
-                "entropy_filter='auto' needs the entropy of the initial policy, and the checkpoint does not have it: "
-                f"{saved} does not exist. It cannot be measured now, because the policy has been trained. Set "
-                "algorithm.gtpo.initial_entropy, or set algorithm.gtpo.entropy_filter to 'all', 'negative' or 'off'."
+                f"{setting} needs the entropy of the initial policy, and the checkpoint does not have it: {saved} "
+                "does not exist. It cannot be measured now, because the policy has been trained. Set "
+                f"algorithm.gtpo.initial_entropy{remedy}."
             )
 
 
@@ -114,11 +134,12 @@ class _Completions:
     ids: Tensor
     mask: Tensor
     token_entropy: Tensor
+    token_logps: Tensor | None
 
 
-def _read_completions(batch: Any) -> _Completions:
-    """Tokens, and the entropies of verl's old-log-prob pass, padded on the right."""
-    fields = ["responses", "response_mask", "entropy"]
+def _read_completions(batch: Any, *, has_logps: bool) -> _Completions:
+    """Tokens, and what verl's old-log-prob pass computed for them, padded on the right."""
+    fields = ["responses", "response_mask", "entropy", *(["old_log_probs"] if has_logps else [])]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
     if "entropy" not in data.keys():  # noqa: SIM118 (a TensorDict)
         raise DataError(
@@ -137,7 +158,10 @@ def _read_completions(batch: Any) -> _Completions:
             "single_turn_agent as the agent loop."
         )
     return _Completions(
-        ids=data["responses"].to_padded_tensor(0), mask=mask, token_entropy=data["entropy"].to_padded_tensor(0).float()
+        ids=data["responses"].to_padded_tensor(0),
+        mask=mask,
+        token_entropy=data["entropy"].to_padded_tensor(0).float(),
+        token_logps=data["old_log_probs"].to_padded_tensor(0).float() if has_logps else None,
     )
 
 

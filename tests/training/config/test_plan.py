@@ -23,6 +23,15 @@ WRONG = {
         r"recipe\.yaml: reward_weights must be finite numbers, got \[inf\]",
     ),
     "more weights than rewards": ("reward_weights: [1, 2]", "reward_weights has 2 numbers for 1 rewards"),
+    "an unknown credit scheme": ("credit: fair", r"recipe\.yaml: credit='fair': There is no credit scheme 'fair'"),
+    "an unknown parameter": (
+        "credit: negative\ncredit_parameters: {kappa: 1}",
+        r"'negative' has no parameter 'kappa'. Its parameters: positive_scale",
+    ),
+    "parameters that are no mapping": (
+        "credit_parameters: kappa",
+        r"recipe\.yaml: credit_parameters must be a mapping",
+    ),
     "an adapter of rank 0": ("use_peft: true\nlora_r: 0", r"recipe\.yaml: lora_r must be at least 1"),
     "several learning rates": ("learning_rate: [1, 2]", r"recipe\.yaml: learning_rate takes one value, got \[1, 2\]"),
     "an option in a list": (
@@ -84,9 +93,30 @@ def test_rewards_are_separated_by_commas_or_spaces(words):
     assert rewards == tuple(words.replace(",", " ").split())
 
 
+def test_a_credit_scheme_and_its_parameters_come_from_the_command_line_and_from_a_recipe(tmp_path):
+    words = ["--credit", "prefix_baseline", "--credit_parameters", '{"kappa": 2}']
+    plan = make_plan(None, parse_overrides(words))
+    (tmp_path / "recipe.yaml").write_text("gtpo: {credit: prefix_baseline, credit_parameters: {kappa: 2}}")
+    for same in (plan, make_plan(tmp_path / "recipe.yaml", {}), plan_from(_settings_of(plan))):
+        assert same.config.choose_credit().parameters == {"kappa": 2.0}
+        assert same.config.credit == same.settings["credit"] == "prefix_baseline"
+
+
+def test_a_credit_function_is_not_imported_before_it_may_be(tmp_path, monkeypatch):
+    (tmp_path / "untrusted_credit.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(None, parse_overrides(["--credit", "untrusted_credit:f"]))
+    with pytest.raises(ConfigError, match="cannot be imported: SystemExit"):
+        plan.config.choose_credit()
+
+
+def _settings_of(plan):
+    return {name: Setting(value, "config.yaml") for name, value in plan.settings.items()}
+
+
 def test_a_plan_can_be_made_again_from_its_settings():
     plan = make_plan(None, parse_overrides(["--seed", "5", "--rewards", "format", "--entropy_penalty", "0.2"]))
-    again = plan_from({name: Setting(value, "config.yaml") for name, value in plan.settings.items()})
+    again = plan_from(_settings_of(plan))
     assert (again.options, again.config.seed, again.config.entropy_penalty) == (plan.options, 5, 0.2)
 
 
