@@ -48,6 +48,7 @@ CASES = {
     "split for three processes, a scheme with every input": {
         "num_generations": 6,
         "credit": "tests.credit.own_schemes:every_input",
+        "learning_rate": 1e-3,
         "entropy_threshold": LN2,
     },
     "several iterations": {"num_generations": 4, "num_iterations": 2},

@@ -59,7 +59,7 @@ class TokenJudges:
 
     def token_component(self, completion_ids: Tensor, completion_mask: Tensor, first: int) -> Tensor:
         """The column of the reward function that judges each token, −1 for none. `first` numbers row 0 in errors."""
-        judges = torch.full(completion_ids.shape, -1, dtype=torch.int16)
+        judges = torch.full(completion_ids.shape, -1, dtype=torch.int32)
         sizes: list[int] = completion_mask.sum(1).tolist()
         for row, (size, ids) in enumerate(zip(sizes, completion_ids.tolist(), strict=True)):
             text = self.decode(ids[:size])

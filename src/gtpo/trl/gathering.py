@@ -84,7 +84,7 @@ def complete_groups(
         local=slice(start - first, stop - first),
         token_entropy=None if token_entropy is None else complete(token_entropy.float()),
         token_logps=None if token_logps is None else complete(token_logps.float()),
-        token_component=None if token_component is None else complete(token_component.to(torch.int16)),
+        token_component=None if token_component is None else complete(token_component.to(torch.int32)),
         rewards=None if rewards is None else rewards[first:last],
         component_advantages=None if component_advantages is None else component_advantages[first:last],
     )
