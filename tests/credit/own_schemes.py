@@ -30,7 +30,7 @@ def every_input(inputs):
     of_group = (mine * inputs.rewards * tokens).sum(1, keepdim=True) / 100
     by_token = inputs.token_entropy + inputs.token_logps + inputs.token_component
     by_row = inputs.component_advantages.sum(1, keepdim=True) + of_group
-    return by_token + by_row + inputs.initial_entropy + 2 * inputs.batch_entropy
+    return (by_token + by_row + inputs.initial_entropy + 2 * inputs.batch_entropy) / 10
 
 
 every_input.needs = (
