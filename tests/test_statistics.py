@@ -11,9 +11,11 @@ from gtpo.statistics import (
     bootstrap_interval,
     bootstrap_means,
     fisher_p,
+    holm,
     more_items,
     paired_difference,
     seed_interval,
+    sign_flip_p,
 )
 
 
@@ -134,3 +136,31 @@ def test_more_items_is_the_smallest_sample_with_enough_power():
     assert margin(needed) <= 0.02 < margin(needed - 1)
     assert more_items([sample], 1e-6) is None  # a thousand are not enough
     assert more_items([sample], 0.0) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sign_flip_p_is_that_of_scipys_exact_permutation_test(seed):
+    differences = np.random.default_rng(seed).normal(0.4, 1.0, size=8).round(1)  # rounded: there are ties
+    expected = stats.permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=2**8)
+    assert sign_flip_p(differences) == pytest.approx(expected.pvalue)
+
+
+def test_the_sign_flip_p_of_no_difference_is_1_and_many_items_are_refused():
+    assert sign_flip_p([0.0] * 8) == 1.0
+    with pytest.raises(DataError, match="at most 20 differences; got 21"):
+        sign_flip_p([1.0] * 21)
+
+
+def test_holms_p_values_reject_what_its_steps_reject():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        p_values = (rng.random(5) ** 3).tolist()
+        rejected = []
+        for step, p in enumerate(sorted(p_values)):  # stop at the first that is not below its own level
+            if p > 0.05 / (5 - step):
+                break
+            rejected.append(p)
+        assert [p for p, adjusted in zip(p_values, holm(p_values), strict=True) if adjusted <= 0.05] == [
+            p for p in p_values if p in rejected
+        ]
+    assert holm([]) == []

@@ -19,6 +19,8 @@ class Arm:
 
 
 NO_CONFLICTS: Options = {"conflict_edges": "none"}
+SLOW_ADAM: Options = {"adam_beta1": 0.999999, "adam_beta2": 0.999999}
+"""The optimizer of the paper."""
 NO_ENTROPY: Options = {"entropy_filter": "off", "entropy_penalty": 0.0}
 
 ARMS: Mapping[str, Arm] = types.MappingProxyType(
@@ -44,6 +46,17 @@ ARMS: Mapping[str, Arm] = types.MappingProxyType(
         "protect": Arm("λ⁺ = 1", "gtpo", {"conflict_positive_weight": 1.0}),
         "skip": Arm("λ⁺ = 0", "gtpo", {"conflict_positive_weight": 0.0}),
         "match-prefix": Arm("match: prefix", "gtpo", {"conflict_match": "prefix"}),
+        "dr-grpo": Arm("Dr. GRPO", "grpo", {"loss_type": "dr_grpo"}),
+        "annealed": Arm("annealed", "gtpo", {"credit": "annealed"}),
+        "balanced": Arm("balanced", "gtpo", {"credit": "balanced"}),
+        "component": Arm("component", "gtpo", {"credit": "component", "rewards": "format,correctness"}),
+        "process-sets": Arm("process sets", "gtpo", {"credit": "process_sets"}),
+        "prefix-baseline": Arm("prefix baseline", "gtpo", {"credit": "prefix_baseline"}),
+        "negative": Arm("negative", "gtpo", {"credit": "negative"}),
+        "pass-at-k": Arm("pass@k", "gtpo", {"credit": "pass_at_k", "credit_parameters": '{"right_at": 20.0}'}),
+        "random": Arm("random rewards", "grpo", {"rewards": "experiments.lab.rewards:random_reward"}),
+        "grpo-slow-adam": Arm("GRPO, β₁ = β₂ = 0.999999", "grpo", SLOW_ADAM),
+        "gtpo-slow-adam": Arm("GTPO, β₁ = β₂ = 0.999999", "gtpo", SLOW_ADAM),
     }
 )
 
@@ -63,6 +76,22 @@ GROUPS: Mapping[str, tuple[str, ...]] = types.MappingProxyType(
             "filter-negative",
         ),
         "conflicts": ("prefix", "suffix", "protect", "skip", "match-prefix"),
+        "credit": (
+            "base",
+            "grpo",
+            "gtpo",
+            "dr-grpo",
+            "protect",
+            "annealed",
+            "balanced",
+            "component",
+            "process-sets",
+            "prefix-baseline",
+            "negative",
+            "pass-at-k",
+            "random",
+        ),
+        "slow-adam": ("grpo-slow-adam", "gtpo-slow-adam"),
     }
 )
 """Names for several arms, in the order in which they are run."""

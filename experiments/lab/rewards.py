@@ -9,6 +9,12 @@ NOISE = 10.0
 """Standard deviation of the noise: as large as the reward of a right answer."""
 
 
+def random_reward(completions: Any, answer: Any, **columns: Any) -> list[float | None]:
+    """0, 10 or 20 by chance, whatever the completion says: a control. Accuracy and format are logged as they are."""
+    paper_reward(completions, answer, **columns)
+    return [random.choice((0.0, 10.0, 20.0)) for _ in completions]
+
+
 def noisy_reward(completions: Any, answer: Any, **columns: Any) -> list[float | None]:
     """The paper's reward plus independent normal noise for each completion.
 

@@ -33,8 +33,10 @@ CURVE = {
     "kept": "gtpo/frac_kept",
     "conflict": "gtpo/frac_conflict",
     "distinct": "gtpo/frac_distinct",
+    "credit": "credit/mean_abs",
+    "credit_of_grpo": "credit/mean_abs_grpo",
 }
-"""The columns of a curve, and the logged metric of each. The oldest runs lack the last one."""
+"""The columns of a curve, and the logged metric of each. The oldest runs lack the last three."""
 
 PREFERRED = {"entropy": "gtpo/token_entropy"}
 """Taken instead where it is logged: TRL's entropy leaves out the completions that a trimmed update leaves out."""

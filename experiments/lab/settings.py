@@ -61,6 +61,15 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
             {**ONE_PROMPT, "max_steps": 200, "save_steps": 100, "learning_rate": 5e-4},
             SFT_STEPS,
         ),
+        "one-prompt": Setting(
+            "the paper's batch: 1 prompt × 8, clean reward, learning rate 5e-5, 400 steps",
+            {**ONE_PROMPT, "max_steps": 400, "save_steps": 100, "learning_rate": 5e-5},
+            SFT_STEPS,
+        ),
+        "headroom": Setting(
+            "head-room: the lab's batch (16 prompts × 8) at a learning rate of 1.5e-5, 60 steps",
+            {"max_steps": 60, "save_steps": 60, "learning_rate": 1.5e-5},
+        ),
         "smoke": Setting(
             "two tiny steps, to see that everything runs",
             {**ONE_PROMPT, "max_steps": 2, "save_steps": 1},

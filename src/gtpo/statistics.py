@@ -124,6 +124,37 @@ def more_items(samples: Sequence[NDArray[np.float64]], difference: float) -> int
     return int(enough[0]) - size if len(enough) else None
 
 
+def sign_flip_p(differences: Values) -> float:
+    """The exact two-sided p of paired differences: the share of all sign changes with a mean at least as far from 0.
+
+    It assumes only that a difference of d would have been as likely as −d if the sides did not differ. With n pairs
+    the smallest p is 2 / 2ⁿ, so it needs at least six of them to be below 0.05. At most 20 are taken.
+
+    >>> sign_flip_p([0.1, 0.3, 0.2, 0.4, 0.1, 0.2])
+    0.03125
+    """
+    items = _items(differences, "differences")
+    if len(items) > 20:
+        raise DataError(f"sign_flip_p goes through all 2ⁿ changes of signs, at most 20 differences; got {len(items)}.")
+    sums = np.zeros(1)
+    for item in items:
+        sums = np.concatenate([sums + item, sums - item])
+    return float((np.abs(sums) >= abs(items.sum()) - _ROUNDING * np.abs(items).sum()).mean())
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P values adjusted for their number by Holm's method, in the same order.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
 def fisher_p(a: int, size_a: int, b: int, size_b: int) -> float:
     """The two-sided p of Fisher's exact test: `a` of `size_a` items against `b` of `size_b`.
 

@@ -36,6 +36,16 @@ def folder(tmp_path, monkeypatch):
 REFUSED = {
     "an unknown problem set": (["--problems", "gsm9k"], ConfigError, "gsm9k"),
     "an unknown reward": (["--rewards", "nice"], ConfigError, "There is no reward 'nice'"),
+    "a credit function that does not exist": (
+        ["--credit", "nowhere:f"],
+        ConfigError,
+        "'nowhere:f' cannot be imported",
+    ),
+    "component credit without a reward that has spans": (
+        ["--credit", "component"],
+        ConfigError,
+        r"none of the rewards \(paper\) has an attribute `spans`",
+    ),
     "vLLM that is not installed": (["--use_vllm", "true"], MissingExtraError, r"pip install 'trl\[vllm\]'"),
     "half precision on a CPU": (["--dtype", "bfloat16"], ConfigError, "is slow or not supported on a CPU"),
     "a model's code by another name": (

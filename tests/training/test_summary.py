@@ -17,8 +17,9 @@ def prepared(*options):
 
 def test_a_penalty_that_is_too_large_for_the_rewards_gets_a_note():
     binary = ["--rewards", "tests.training.own_rewards:binary"]
-    texts = [dry_run(prepared(*options)) for options in ([], binary, [*binary, "--entropy_penalty", "0.005"])]
-    assert [text.count("these by 1. Try --entropy_penalty 0.005.") for text in texts] == [0, 1, 0]
+    small, unused = ["--entropy_penalty", "0.005"], ["--credit", "balanced"]
+    texts = [dry_run(prepared(*options)) for options in ([], binary, [*binary, *small], [*binary, *unused])]
+    assert [text.count("these by 1. Try --entropy_penalty 0.005.") for text in texts] == [0, 1, 0, 0]
 
 
 def test_rewards_that_are_coroutines_are_awaited():
@@ -54,6 +55,8 @@ def test_nothing_is_held_out_from_a_file(tmp_path):
     [
         ([], "GTPO (arXiv:2508.03772), λ = 2 / 0 (both), filter at 0.693 nats (auto), γ = 0.1"),
         (["--method", "grpo"], "GRPO, β = 0"),
+        (["--credit", "balanced"], "GRPO with balanced credit"),
+        (["--credit", "negative", "--credit_parameters", "{}"], "GRPO with negative credit"),
     ],
 )
 def test_the_method_is_described_with_its_parts(options, words, tmp_path):

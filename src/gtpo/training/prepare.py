@@ -20,6 +20,7 @@ from gtpo.problems.problem import COLUMNS, encode_prompt
 from gtpo.training.config.plan import Plan
 from gtpo.training.data import check_held_out, make_dataset, training_problems
 from gtpo.training.rewards import Reward, find_reward
+from gtpo.trl.components import require_spans
 
 WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack"]
 
@@ -63,8 +64,8 @@ def prepare(plan: Plan) -> Prepared:
         raise MissingExtraError(f"use_vllm=true needs vLLM: {install}. Or sample with transformers: --use_vllm false.")
     arguments = _trainer_arguments(plan)
     rewards = [find_reward(name) for name in options.rewards] if is_rl else []
-    if options.method == "gtpo":
-        config.choose_credit()  # imports a function of the user
+    if options.method == "gtpo" and "token_component" in config.choose_credit().needs:  # imports a user's function
+        require_spans(rewards, options.rewards)
     model, tokenizer = _locate_model(
         options.model, plan.model_config.model_revision, trust_remote_code=config.trust_remote_code
     )

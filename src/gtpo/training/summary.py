@@ -59,6 +59,8 @@ def method_in_words(method: str, config: Any) -> str:
         return "SFT on the published solutions"
     if method == "grpo":
         return f"GRPO, β = {config.beta:g}"
+    if config.credit != "gtpo":
+        return f"GRPO with {config.credit} credit {config.credit_parameters or ''}".rstrip()
     conflicts = f"{config.conflict_positive_weight:g} / {config.conflict_negative_weight:g} ({config.conflict_edges})"
     entropy = f"filter at {config.entropy_threshold:.3g} nats ({config.entropy_filter})"
     return f"GTPO (arXiv:2508.03772), λ = {conflicts}, {entropy}, γ = {config.entropy_penalty:g}"
@@ -121,7 +123,7 @@ def _try_rewards(prepared: Prepared) -> list[tuple[str, str]]:
         lines.append(("reward", f"{name}: {scores[0]} for right answers, {scores[1]} for nonsense"))
         high, low = (fmean(score or 0.0 for score in kind) for kind in scores)
         spread += abs(weight * (high - low))
-    penalty = getattr(config, "entropy_penalty", 0.0)
+    penalty = config.entropy_penalty if getattr(config, "credit", "") in ("gtpo", "annealed") else 0.0
     suggested = ShapingConfig().entropy_penalty * spread / PAPER_SPREAD
     is_in_units_of_reward = config.scale_rewards == "none" and not getattr(config, "entropy_penalty_relative", False)
     if is_in_units_of_reward and penalty > 4 * suggested > 0:

@@ -35,6 +35,16 @@ def component_advantages(rewards: Tensor, weights: Tensor, group_size: int, scal
     return centred.flatten(0, 1).nan_to_num(nan=0.0)
 
 
+def require_spans(reward_funcs: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise ConfigError unless a reward function names the characters that it judges."""
+    if not any(hasattr(reward, "spans") for reward in reward_funcs):
+        raise ConfigError(
+            f"The credit scheme needs to know which tokens a reward judges, and none of the rewards "
+            f"({', '.join(names)}) has an attribute `spans`. Add format_reward (--rewards format correctness), or "
+            "give a reward of yours the attribute: a function from a text to pairs (start, end) of characters."
+        )
+
+
 class TokenJudges:
     """Finds the tokens that a reward function judges: those with a character in one of its spans.
 
@@ -44,14 +54,9 @@ class TokenJudges:
     """
 
     def __init__(self, reward_funcs: Sequence[Any], names: Sequence[str], processing_class: Any) -> None:
+        require_spans(reward_funcs, names)
         found = {column: getattr(reward, "spans", None) for column, reward in enumerate(reward_funcs)}
         self.spans: dict[int, Spans] = {column: spans for column, spans in found.items() if spans is not None}
-        if not self.spans:
-            raise ConfigError(
-                f"The credit scheme needs to know which tokens a reward judges, and none of the rewards "
-                f"({', '.join(names)}) has an attribute `spans`. Add format_reward (--rewards format correctness), or "
-                "give a reward of yours the attribute: a function from a text to pairs (start, end) of characters."
-            )
         self.names = names
         tokenizer = getattr(processing_class, "tokenizer", processing_class)
         self.decode: Callable[[list[int]], str] = functools.partial(tokenizer.decode, skip_special_tokens=True)

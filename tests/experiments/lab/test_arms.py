@@ -32,6 +32,14 @@ EXPECTED = {
     "protect": {"conflict_positive_weight": 1.0},
     "skip": {"conflict_positive_weight": 0.0},
     "match-prefix": {"conflict_match": "prefix"},
+    "annealed": {"credit": "annealed"},
+    "balanced": {"credit": "balanced"},
+    "component": {"credit": "component"},
+    "process-sets": {"credit": "process_sets"},
+    "prefix-baseline": {"credit": "prefix_baseline"},
+    "negative": {"credit": "negative"},
+    "pass-at-k": {"credit": "pass_at_k", "credit_parameters": {"right_at": 20}},
+    "gtpo-slow-adam": {"adam_beta1": 0.999999, "adam_beta2": 0.999999},
 }
 
 
