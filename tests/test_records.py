@@ -38,6 +38,15 @@ def test_a_group_survives_json():
     assert group_from_row(json.loads(json.dumps(dataclasses.asdict(GROUP)))) == GROUP
 
 
+def test_a_group_of_schema_2_is_read():
+    row = {**dataclasses.asdict(GROUP), "schema": 2}
+    for name in ("parameters", "batch_entropy"):
+        del row[name]
+    for name in ("reward", "component_advantages", "token_component"):
+        del row["completions"][0][name]
+    assert group_from_row(row) == dataclasses.replace(GROUP, schema=2)
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -46,6 +55,7 @@ def test_a_group_survives_json():
         ({"schema": 1, "step": 1, "prompt": "p"}, "missing required field `completions`"),
         (dataclasses.asdict(GROUP) | {"completions": []}, "it has no completions"),
         (damaged(pieces=["a"]), "its lists differ in length"),
+        (damaged(token_component=[0]), "its lists differ in length"),
         (damaged(prefix=3), "a conflict run is longer than the completion"),
         (damaged(kept=1), "Expected `bool`, got `int`"),
         (damaged(advantage=10**400), "out of range"),

@@ -132,7 +132,7 @@ def test_skipped_records_are_counted_on_stderr(run, capsys):
     assert main(["inspect", str(run), "--terminal"]) == 0
     err = capsys.readouterr().err
     assert (
-        "note: 1 of the records in groups.jsonl skipped: not schema 1 or 2, or fields are missing or inconsistent"
+        "note: 1 of the records in groups.jsonl skipped: not schema 1 to 3, or fields are missing or inconsistent"
         in err
     )
     assert "note: 1 of the records in groups.jsonl skipped: not a complete JSON line" in err

@@ -33,7 +33,7 @@ def test_torn_lines_other_schemas_and_damaged_records_are_skipped_with_a_note(ru
         {**good, "completions": [{**completion, "advantage": "x"}]},
     ]
     with (run / "groups.jsonl").open("a") as file:
-        for row in [{**good, "schema": 3}, *damaged]:
+        for row in [{**good, "schema": 99}, *damaged]:
             file.write(json.dumps(row) + "\n")
         file.write('{"a":' * 200_000 + "\n")
         file.write('{"schema": 1, "st')
@@ -41,7 +41,7 @@ def test_torn_lines_other_schemas_and_damaged_records_are_skipped_with_a_note(ru
     assert loaded.steps == [1, 11, 21]
     notes = " ".join(loaded.notes)
     assert (
-        f"{1 + len(damaged)} of the records in groups.jsonl skipped: not schema 1 or 2, or fields are missing" in notes
+        f"{1 + len(damaged)} of the records in groups.jsonl skipped: not schema 1 to 3, or fields are missing" in notes
     )
     assert "2 of the records in groups.jsonl skipped: not a complete JSON line" in notes
 
@@ -72,7 +72,7 @@ def test_a_folder_without_groups_is_refused_with_a_remedy(run, tmp_path_factory)
     with pytest.raises(DataError, match=r"has no groups to show\. The run has not recorded any yet"):
         load_groups(empty)
     (empty / "groups.jsonl").write_text('{"schema": 9}\n')
-    with pytest.raises(DataError, match=r"has no groups to show\. 1 of the records .* not schema 1 or 2"):
+    with pytest.raises(DataError, match=r"has no groups to show\. 1 of the records .* not schema 1 to 3"):
         load_groups(empty)
     (empty / "groups.jsonl").unlink()
     (empty / "completions").mkdir()
@@ -90,7 +90,7 @@ def test_records_of_schema_1_are_loaded(tmp_path):
     (tmp_path / "groups.jsonl").write_text(json.dumps({**row, "schema": 1}) + "\n")
     loaded = load_groups(tmp_path)
     assert loaded.notes == []
-    assert [dataclasses.replace(group, schema=2) for group in loaded.groups] == [example_group()]
+    assert [dataclasses.replace(group, schema=3) for group in loaded.groups] == [example_group()]
 
 
 def test_what_was_not_recorded_is_noted(tmp_path):
