@@ -67,8 +67,8 @@ SETTINGS: Mapping[str, Setting] = types.MappingProxyType(
             SFT_STEPS,
         ),
         "headroom": Setting(
-            "head-room: the lab's batch (16 prompts × 8) at a learning rate of 1.5e-5, 60 steps",
-            {"max_steps": 60, "save_steps": 60, "learning_rate": 1.5e-5},
+            "head-room: the lab's batch (16 prompts × 8) at a learning rate of 1.5e-5, 50 steps",
+            {"max_steps": 50, "save_steps": 50, "learning_rate": 1.5e-5},
         ),
         "smoke": Setting(
             "two tiny steps, to see that everything runs",

@@ -88,7 +88,7 @@ def test_neutral_gtpo_is_grpo_bit_for_bit(options, kwargs, tiny_model, tmp_path)
         assert {k: v for k, v in mine.items() if k in other and k not in timing} == {
             k: v for k, v in other.items() if k not in timing
         }
-        assert all(key.startswith("gtpo/") for key in mine.keys() - other.keys())
+        assert all(key.startswith(("gtpo/", "credit/")) for key in mine.keys() - other.keys())
 
 
 LOSS_OPTIONS = [{"loss_type": loss_type} for loss_type in LOSS_TYPES] + [

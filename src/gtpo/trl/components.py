@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from trl.trainer.utils import nanstd
 
 from gtpo.core.groups import ZERO_ADVANTAGE
 from gtpo.errors import ConfigError, DataError, shortened
@@ -28,11 +27,17 @@ def component_advantages(rewards: Tensor, weights: Tensor, group_size: int, scal
     grouped = parts.view(-1, group_size, parts.shape[1])
     centred = grouped - grouped.nanmean(dim=1, keepdim=True)
     if scale_rewards != "none":
-        totals = grouped.sum(2)
-        spread = nanstd(totals, dim=1, keepdim=True) if scale_rewards == "group" else nanstd(totals)
-        spread = spread.expand(len(grouped), 1).unsqueeze(2)
+        totals = grouped.sum(2, keepdim=True)
+        spread = _deviation(totals if scale_rewards == "group" else totals.view(1, -1, 1))
         centred = torch.where(spread > ZERO_ADVANTAGE, centred / (spread + 1e-4), 0.0)
     return centred.flatten(0, 1).nan_to_num(nan=0.0)
+
+
+def _deviation(values: Tensor) -> Tensor:
+    """The standard deviation along dimension 1, without NaN; 0 for a single value."""
+    counts = (~values.isnan()).sum(1, keepdim=True)
+    squares = (values - values.nanmean(1, keepdim=True)).square().nansum(1, keepdim=True)
+    return (squares / (counts - 1).clamp(min=1)).sqrt()
 
 
 def require_spans(reward_funcs: Sequence[Any], names: Sequence[str]) -> None:
