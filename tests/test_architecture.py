@@ -20,7 +20,7 @@ GRAPH = {
     "records": "core errors",
     "problems": "errors files text",
     "lab": "problems",
-    "models": "errors lab",
+    "models": "errors files lab",
     "rewards": "errors text",
     "health": "files logged",
     "runs": "errors files health logged records",
@@ -30,7 +30,7 @@ GRAPH = {
     "compare": "errors evaluation runs statistics",
     "report": "files logged runs text",
     "token_view": "core errors files records text",
-    "training": "core errors evaluation files importing models problems records rewards trl",
+    "training": "core errors evaluation files importing models problems records rewards runs text trl",
     "cli": "compare errors evaluation files health logged problems report runs text token_view training",
 }
 """Each folder or module of gtpo, and those that it imports from, function-local imports included."""

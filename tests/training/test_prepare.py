@@ -24,8 +24,14 @@ def folder(tmp_path, monkeypatch):
     """A working folder with an adapter and problem files: without rows, without solutions, with long questions."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gtpo.training.prepare.is_vllm_available", lambda: False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     (tmp_path / "adapter").mkdir()
-    (tmp_path / "adapter/adapter_config.json").write_text("{}")
+    adapter = {"base_model_name_or_path": "nobody/base", "peft_type": "LORA", "r": 8, "lora_alpha": 16}
+    (tmp_path / "adapter/adapter_config.json").write_text(json.dumps(adapter))
+    local = {**adapter, "base_model_name_or_path": str(lab_model_dir())}
+    for name, changes in {"local": {}, "ia3": {"peft_type": "IA3"}}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "adapter_config.json").write_text(json.dumps(local | changes))
     rows = {"empty": [], "mine": ["1+1=?"] * 8, "long": ["1+1+" * 300] * 8}
     for name, questions in rows.items():
         lines = [json.dumps({"question": question, "answer": "2"}) + "\n" for question in questions]
@@ -53,7 +59,22 @@ REFUSED = {
         ConfigError,
         "model_init_kwargs has trust_remote_code. Use the option of this name instead",
     ),
-    "an adapter": (["--model", "adapter"], ConfigError, "adapter holds a LoRA adapter.*merge the adapter"),
+    "an adapter without its base": (
+        ["--model", "adapter", "--problems", "lab"],
+        ConfigError,
+        r"'nobody/base', the base of the LoRA adapter adapter, cannot be loaded: .*[Oo]ffline",
+    ),
+    "an adapter with another rank": (
+        ["--model", "local", "--problems", "lab", "--use_peft", "true", "--lora_r", "4"],
+        ConfigError,
+        "lora_r=4, but the LoRA adapter local has 8 and is trained further as it is. Leave lora_r out",
+    ),
+    "an adapter of another type": (["--model", "ia3", "--problems", "lab"], ConfigError, "adapter of type 'IA3'"),
+    "a revision of an adapter": (
+        ["--model", "local", "--problems", "lab", "--model_revision", "v2"],
+        ConfigError,
+        "model_revision does not apply to local",
+    ),
     "a GGUF file": (["--model", "tiny.gguf"], ConfigError, "GGUF files are not supported"),
     "prompts that are all too long": (["--max_prompt_tokens", "1"], DataError, "lab has no problem to train on"),
     "too few problems": (["--max_problems", "1"], DataError, "needs 2 problems, but there are 1"),

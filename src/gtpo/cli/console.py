@@ -3,7 +3,8 @@
 import contextlib
 import logging
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 LEVEL_COLORS = ("green", "yellow", "red")
 """The colours of a healthy, a warned and a collapsing run."""
+
+FEWEST_ITEMS = 20
+"""A task with fewer items has no progress line."""
+PLAIN_SECONDS = 10.0
+"""Between two progress lines in a log file."""
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -80,23 +86,94 @@ def sparkline(values: Sequence[float], width: int = 24) -> str:
     return "".join(_BARS[round((mean - low) * scale)] for mean in means)
 
 
-class ProgressBar(contextlib.ExitStack):
-    """A progress bar on stderr with the time left. It shows one task at a time.
+class WarningHandler(logging.StreamHandler[Any]):
+    """Prints log records to stderr, each on a line of its own, also while a progress line is shown."""
 
-    tqdm rather than rich, because it also prints lines into a log file now and then.
-    """
+    def emit(self, record: logging.LogRecord) -> None:
+        with above_progress():
+            super().emit(record)
 
-    _bar: Any = None
 
-    def __call__(self, task: str, done: int, total: int) -> None:
-        """Show that `done` of `total` is done. The bar closes when all is done."""
+@contextlib.contextmanager
+def above_progress() -> Generator[None]:
+    """Clear the progress line while the block prints, and show it again below."""
+    if "tqdm" not in sys.modules:
+        yield
+        return
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stderr):
+        yield
+
+
+class ProgressLine:
+    """A line on stderr that is renewed. In a log file or a pipe, a new line every ten seconds, and one at the end."""
+
+    def __init__(self, total: int, done: int, line_format: str, *, task: str = "", delay: float = 0.0) -> None:
+        self._total, self._first, self._done = total, done, done
+        self._format, self._task, self._delay = line_format, task, delay
+        self._start = self._printed = time.monotonic()
+        self._postfix = ""
+        self._bar: Any = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                desc=task or None,
+                total=total,
+                initial=done,
+                file=sys.stderr,
+                mininterval=0.1,
+                bar_format=line_format,
+                dynamic_ncols=True,
+                delay=delay,
+            )
+
+    def update(self, done: int, postfix: str = "") -> None:
+        """Show that `done` of the total is done."""
+        num_new, self._done, self._postfix = done - self._done, done, postfix
+        if self._bar is not None:
+            self._bar.set_postfix_str(postfix, refresh=False)
+            self._bar.update(num_new)
+        elif time.monotonic() - self._printed >= PLAIN_SECONDS:
+            self._print()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._done > self._first and time.monotonic() - self._start >= self._delay:
+            self._print()
+
+    def _print(self) -> None:
         from tqdm import tqdm
 
-        if self._bar is None:
-            interval = 0.5 if sys.stderr.isatty() else 10.0
-            bar = tqdm(desc=task, total=total, initial=done, file=sys.stderr, mininterval=interval)
-            self._bar = self.enter_context(bar)
-        self._bar.update(done - self._bar.n)
+        self._printed = time.monotonic()
+        text = tqdm.format_meter(
+            self._done,
+            self._total,
+            self._printed - self._start,
+            prefix=self._task,
+            initial=self._first,
+            bar_format=self._format,
+            postfix=self._postfix,
+        )
+        sys.stderr.write(f"{text.strip()}\n")
+
+
+class ProgressBar(contextlib.ExitStack):
+    """Progress of one task at a time, with the time left. Few items, or two seconds, show nothing."""
+
+    _line: ProgressLine | None = None
+
+    def __call__(self, task: str, done: int, total: int) -> None:
+        """Show that `done` of `total` is done. The line closes when all is done."""
+        if total < FEWEST_ITEMS:
+            return
+        if self._line is None:
+            line_format = "{desc}: {n_fmt}/{total_fmt} {elapsed}<{remaining}"
+            self._line = ProgressLine(total, done, line_format, task=task, delay=2.0)
+            self.callback(self._line.close)
+        self._line.update(done)
         if done >= total:
             self.close()
-            self._bar = None
+            self._line = None

@@ -13,7 +13,7 @@ from gtpo.cli import compare, health, report
 from gtpo.cli import eval as eval_command
 from gtpo.cli import inspect as inspect_command
 from gtpo.cli import train as train_command
-from gtpo.cli.console import PrintableFormatter
+from gtpo.cli.console import PrintableFormatter, WarningHandler
 from gtpo.errors import GTPOError, naming_the_extra
 from gtpo.text import printable
 
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _set_up_logging() -> None:
     """Print warnings to stderr. A command may log more than that to a file of its own."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = WarningHandler(sys.stderr)
     handler.setLevel(logging.WARNING)
     handler.setFormatter(PrintableFormatter("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -19,15 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtpo.cli.console import PrintableFormatter
-from gtpo.errors import ConfigError, DataError, require_choice
+from gtpo.errors import ConfigError, DataError, require, require_choice
 from gtpo.text import printable
 from gtpo.training.config.options import METHODS, NAMES, RunOptions
 from gtpo.training.config.recipe import COMMAND_LINE, Setting, Settings, parse_overrides
 from gtpo.training.config.settings import read_settings, settings_of_run
 from gtpo.training.run_folder import RunFolder
-from gtpo.training.trust import notices, remember, require_trusted
+from gtpo.training.trust import notices, remember, require_trusted, started_here
 
 if TYPE_CHECKING:
+    from gtpo.training.config.plan import Plan
     from gtpo.training.prepare import Prepared
 
 logger = logging.getLogger(__name__)
@@ -39,12 +40,14 @@ examples:
   gtpo train --model ORG/NAME --problems gsm8k a model of your own, with TRL's defaults
   gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --learning_rate 1e-6 --num_generations 16
   gtpo train recipes/qwen2.5-1.5b-gsm8k/config.yaml --dry-run
-  gtpo train --resume runs/lab-lab-gtpo-seed42
+  gtpo train --resume runs/lab-lab-gtpo-seed42                  after an interruption
+  gtpo train --resume runs/lab-lab-gtpo-seed42 --max_steps 160  a finished run, to more steps
 
 Every option of TRL and transformers works under its own name. The most common:
   --output_dir --seed --max_steps --num_train_epochs --learning_rate --per_device_train_batch_size
   --gradient_accumulation_steps --num_generations --max_completion_length --temperature --beta
   --use_peft --lora_r --lora_alpha --load_in_4bit --use_vllm --save_steps --report_to
+  --push_to_hub --hub_model_id
 and of GTPO: --credit --credit_parameters --conflict_edges --conflict_match
   --conflict_positive_weight --conflict_negative_weight --entropy_filter --entropy_threshold
   --entropy_penalty --entropy_penalty_center --entropy_penalty_relative --record_every --trim_batches
@@ -86,25 +89,42 @@ def run(args: argparse.Namespace) -> int:
     if args.resume is None and args.trust_run:
         raise ConfigError("--trust-run only applies to --resume RUN.")
     if args.resume is None:
-        code = _run(read_settings(recipe, overrides), is_new=True, is_dry=args.dry_run)
-    elif recipe is not None or overrides or args.dry_run:
-        raise ConfigError("--resume takes no recipe and no options: a run keeps the settings it started with.")
-    elif RunFolder.open(args.resume).is_finished():
-        sys.stderr.write(f"{args.resume} is finished; there is nothing to resume.\n")
-        return 0
+        code = _run(read_settings(recipe, overrides), is_dry=args.dry_run)
+    elif recipe is not None or overrides.keys() - {"max_steps"} or args.dry_run:
+        raise ConfigError("--resume takes no recipe and no options but --max_steps: a run keeps its settings.")
     else:
-        settings = settings_of_run(args.resume)
-        require_trusted(args.resume, settings, trusts_run=args.trust_run)
-        code = _run(settings, is_new=False)
+        code = _resume(args.resume, overrides, trusts_run=args.trust_run)
     _leave_process_group()
     return code
 
 
-def _run(settings: Settings, *, is_new: bool, is_dry: bool = False) -> int:
-    """Prepare and train, in a new folder or in that of an earlier run."""
+def _resume(folder: Path, overrides: Settings, *, trusts_run: bool) -> int:
+    """Continue a run, to more steps than it had if `max_steps` is among the overrides."""
+    run_folder = RunFolder.open(folder)
+    settings = {**settings_of_run(folder), **overrides}
+    if overrides:
+        run_folder.require_longer(_number_of_steps(overrides["max_steps"].value))
+    elif run_folder.is_finished():
+        longer = "To train further, add --max_steps N, the total number of steps"
+        sys.stderr.write(f"{folder} is finished; there is nothing to resume. {longer}.\n")
+        return 0
+    require_trusted(folder, settings, trusts_run=trusts_run)
+    return _run(settings, resumed=run_folder, is_longer=bool(overrides))
+
+
+def _number_of_steps(value: object) -> int:
+    require(str(value).isascii() and str(value).isdecimal(), "max_steps", value, "a number of steps")
+    return int(str(value))
+
+
+def _run(
+    settings: Settings, *, resumed: RunFolder | None = None, is_longer: bool = False, is_dry: bool = False
+) -> int:
+    """Prepare and train, in a new folder or in that of the `resumed` run, which may get more steps (`is_longer`)."""
     from accelerate import PartialState
 
     from gtpo.training.config.plan import plan_from
+    from gtpo.training.hub import hub_target, warn_of_local_base
     from gtpo.training.prepare import prepare
     from gtpo.training.summary import dry_run
 
@@ -112,32 +132,51 @@ def _run(settings: Settings, *, is_new: bool, is_dry: bool = False) -> int:
     plan = plan_from(settings)
     run_folder = RunFolder(plan.config.output_dir)
     processes = PartialState()
-    is_main = processes.is_main_process
+    is_main, is_new = processes.is_main_process, resumed is None
     if is_main and is_new:
         run_folder.require_new()
     if is_main:
         sys.stderr.write("".join(f"{printable(line)}\n" for line in notices(settings)))
+    target = hub_target(plan) if is_main else None
     if is_dry:
         if is_main:
             sys.stdout.write(dry_run(prepare(plan)))
         return 0
     with processes.main_process_first():
         prepared = prepare(plan)
-    if is_main and is_new:
-        names = {name: getattr(plan.options, name) for name in ("method", "model", "problems")}
-        RunFolder.create(run_folder.path, plan.settings, {**names, "seed": plan.config.seed})
-        remember(run_folder.path, settings)
+    if target is not None:
+        target.create()
+        warn_of_local_base(prepared)
+    if is_main:
+        _write_config(run_folder, plan, settings, is_new=is_new, is_longer=is_longer)
     processes.wait_for_everyone()
     with run_folder.only_trainer() if is_main else contextlib.nullcontext():
         try:
-            return _train(prepared, run_folder, is_main)
+            code = _train(prepared, run_folder, is_main, is_new)
         except Exception:
             if is_main and is_new and not run_folder.has_begun():
                 shutil.rmtree(run_folder.path, ignore_errors=True)  # the corrected command finds its folder free
             raise
+    if target is not None and code == 0:
+        sys.stdout.write(f"\nUploaded to {target.upload(run_folder.model)}\n")
+    return code
 
 
-def _train(prepared: "Prepared", run_folder: RunFolder, is_main: bool) -> int:
+def _write_config(run_folder: RunFolder, plan: "Plan", settings: Settings, *, is_new: bool, is_longer: bool) -> None:
+    """Create the folder of a new run, or write the new number of steps into the one of a longer run."""
+    if is_new:
+        names = {name: getattr(plan.options, name) for name in ("method", "model", "problems")}
+        RunFolder.create(run_folder.path, plan.settings, {**names, "seed": plan.config.seed})
+        remember(run_folder.path, settings)
+    elif is_longer:
+        is_known = started_here(run_folder.path)
+        with run_folder.only_trainer():
+            run_folder.extend(plan.settings)
+        if is_known:
+            remember(run_folder.path, settings)
+
+
+def _train(prepared: "Prepared", run_folder: RunFolder, is_main: bool, is_new: bool) -> int:
     from gtpo.cli.console import ProgressBar
     from gtpo.cli.training_view import TrainingView, closing_table
     from gtpo.training.session import train
@@ -146,7 +185,7 @@ def _train(prepared: "Prepared", run_folder: RunFolder, is_main: bool) -> int:
     resume = f"gtpo train --resume {shlex.quote(str(run_folder.path))}"
     with _log_to(run_folder.log):
         if is_main:
-            opening = summary(prepared)
+            opening = summary(prepared, None if is_new else run_folder)
             sys.stderr.write(f"{opening}\n")
             logger.info("\n%s", opening)
         try:
@@ -218,7 +257,10 @@ def _let_threads_sleep() -> None:
 def _quiet() -> None:
     """Turn off the loading bars and warnings of the libraries underneath."""
     import transformers
+    from huggingface_hub.utils import disable_progress_bars
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+    if not sys.stderr.isatty():
+        disable_progress_bars()
     warnings.filterwarnings("ignore", module=r"(torch|transformers|trl|accelerate)\.")

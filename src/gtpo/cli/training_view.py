@@ -2,13 +2,15 @@
 
 import logging
 import shlex
-import sys
 from typing import Any
 
 from transformers import TrainerCallback
 
+from gtpo.cli.console import ProgressLine
+from gtpo.files import is_number
 from gtpo.logged import LN2, series
 from gtpo.text import printable
+from gtpo.training.card import interval
 from gtpo.training.config.options import RunOptions
 from gtpo.training.run_folder import RunFolder
 
@@ -19,35 +21,25 @@ class TrainingView(TrainerCallback):
     """One live line: reward, accuracy, format, entropy compared with ln 2, kept, conflict, and the time left."""
 
     def __init__(self) -> None:
-        self._bar: Any = None
+        self._line: ProgressLine | None = None
 
     def __enter__(self) -> "TrainingView":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        if self._line is not None:
+            self._line.close()
+            self._line = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        from tqdm import tqdm
-
         if state.is_world_process_zero:
-            self._bar = tqdm(
-                total=state.max_steps,
-                initial=state.global_step,
-                file=sys.stderr,
-                mininterval=0.1 if sys.stderr.isatty() else 10.0,
-                unit="step",
-                bar_format="{n_fmt}/{total_fmt} {elapsed}<{remaining} {postfix}",
-                dynamic_ncols=True,
-            )
+            line_format = "{n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}"  # tqdm adds a comma before postfix
+            self._line = ProgressLine(state.max_steps, state.global_step, line_format)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        if self._bar is not None and logs and "train_runtime" not in logs:
+        if self._line is not None and logs and "train_runtime" not in logs:
             logger.info("step %d  %s", state.global_step, line(logs))
-            self._bar.set_postfix_str(line(logs), refresh=False)
-            self._bar.update(state.global_step - self._bar.n)
+            self._line.update(state.global_step, line(logs))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.__exit__()
@@ -89,18 +81,15 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
         lines += [f"stopped before step {most} because it was collapsing: `gtpo health {run.path}` explains why"]
     if options.method != "sft":
         lines += _health_lines(run)
-    if before and after:
-        sampled = f"{after['num_problems']} held-out problems × {after['num_samples']}"
-        lines += [f"\n{'':>10}  {'before':>8}  {'after':>8}     ({sampled}, temperature {after['temperature']:g})"]
-        lines += [f"{name:>10}  {before[name]:>8.1%}  {after[name]:>8.1%}" for name in ("accuracy", "format")]
-        if "entropy" in before and "entropy" in after:
-            lines += [f"{'entropy':>10}  {before['entropy']:>8.2f}  {after['entropy']:>8.2f}     (ln 2 = 0.69)"]
+    if isinstance(before, dict) and isinstance(after, dict):
+        lines += _held_out_lines(before, after)
     folder = shlex.quote(str(run.path))
     problems = options.held_out or options.problems
     selection = {"problems": problems, "data-dir": options.data_dir, "columns": options.columns}
     arguments = [f" --{name} {shlex.quote(value)}" for name, value in selection.items() if value not in (None, "lab")]
     other = "gtpo" if options.method == "grpo" else "grpo"
-    hints = {
+    hints = {f"gtpo health {folder}": "is it working, and what to try"} if options.method != "sft" else {}
+    hints |= {
         f"gtpo report {folder}": "curves",
         f"gtpo eval {folder}{''.join(arguments)}": "pass@k and maj@k",
         f"gtpo compare {folder} --vs RUN": f"compare with another run, for example of --method {other}",
@@ -110,6 +99,19 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
     width = max(map(len, hints)) + 3
     lines += ["\nNext:", *(f"  {command:<{width}}{what}" for command, what in hints.items())]
     return "\n".join(lines) + "\n"
+
+
+def _held_out_lines(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The rates before and after with their intervals, and the entropy."""
+    rows = [(name, interval(before, name), interval(after, name)) for name in ("accuracy", "format")]
+    if is_number(before.get("entropy")) and is_number(after.get("entropy")):
+        rows += [("entropy", f"{before['entropy']:.2f} nats", f"{after['entropy']:.2f} nats")]
+    width = max(len(text) for _, *texts in rows for text in texts)
+    lines = [
+        f"{name:>10}  {first:<{width}}   {second}".rstrip() for name, first, second in (("", "before", "after"), *rows)
+    ]
+    sampled = f"{after['num_problems']} held-out problems × {after['num_samples']}"
+    return ["", *lines, f"{'':>10}  ({sampled}, temperature {after['temperature']:g}, 95 % intervals; ln 2 = 0.69)"]
 
 
 def _health_lines(run: RunFolder) -> list[str]:

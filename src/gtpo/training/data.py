@@ -81,8 +81,10 @@ def measure_held_out(
     free_memory()
     measurement = evaluation.measurements[0]
     estimates = measurement.estimates
+    measured = {ours: estimates[metric] for ours, metric in METRICS.items() if metric in estimates}
     return {
-        **{ours: round(estimates[metric].value, 4) for ours, metric in METRICS.items() if metric in estimates},
+        **{name: round(estimate.value, 4) for name, estimate in measured.items()},
+        "intervals": {name: [round(estimate.low, 4), round(estimate.high, 4)] for name, estimate in measured.items()},
         "problems": Path(name).name,
         "num_problems": measurement.num_problems,
         "num_samples": options.held_out_samples,

@@ -17,6 +17,7 @@ from gtpo.errors import ConfigError, DataError, MissingExtraError
 from gtpo.models import cannot_load, find_model, require_built_in_attention
 from gtpo.problems import Problem, filter_by_length, to_messages
 from gtpo.problems.problem import COLUMNS, encode_prompt
+from gtpo.training.adapters import check_adapter
 from gtpo.training.config.plan import Plan
 from gtpo.training.data import check_held_out, make_dataset, training_problems
 from gtpo.training.rewards import Reward, find_reward
@@ -69,7 +70,8 @@ def prepare(plan: Plan) -> Prepared:
     model, tokenizer = _locate_model(
         options.model, plan.model_config.model_revision, trust_remote_code=config.trust_remote_code
     )
-    model_settings = _load_settings(model, trust_remote_code=config.trust_remote_code)
+    check_adapter(model, plan)
+    model_settings = _load_settings(find_model(model).base or model, trust_remote_code=config.trust_remote_code)
     if not config.trust_remote_code and plan.model_config.attn_implementation is None:
         require_built_in_attention(options.model, model_settings)
     problems = training_problems(options, config.seed)
@@ -98,18 +100,20 @@ def _locate_model(name: str, revision: str, *, trust_remote_code: bool) -> tuple
     """The folder or the hub id of a model whose weights can be loaded, and its tokenizer. Downloads no weights."""
     source = find_model(name)
     model = source.location
-    if source.is_adapter:
-        remedy = "Training starts from a full model: merge the adapter into its base first (docs/training.md)."
-        raise ConfigError(f"{model} holds a LoRA adapter. {remedy}")
+    weights = source.base or model
     try:
-        if not source.is_local and not _is_cached(name, revision):
-            file_exists(name, "config.json", revision=revision)  # raises if the hub cannot be reached
+        if not Path(weights).is_dir() and not _is_cached(weights, revision):
+            file_exists(weights, "config.json", revision=revision)  # raises if the hub cannot be reached
         if not source.is_local and revision != "main":
             # One folder for tokenizer, trainer and evaluations, which take no revision.
             model = snapshot_download(name, revision=revision, ignore_patterns=WEIGHTS)
-        return model, AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
     except Exception as error:  # the hub's client raises OSError, ValueError and its HTTP library's own errors
+        raise cannot_load(name, error, source.base) from error
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(find_model(model).tokenizer, trust_remote_code=trust_remote_code)
+    except Exception as error:
         raise cannot_load(name, error) from error
+    return model, tokenizer
 
 
 def download_weights(name: str, revision: str) -> None:

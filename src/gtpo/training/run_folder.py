@@ -6,10 +6,10 @@ metrics.jsonl   one line per logging step            (gtpo.records)
 groups.jsonl    sampled groups with their tokens     (gtpo.records)
 checkpoint-N/   complete ones contain a file `complete`
 held_out/       samples of the evaluations before and after training
-model/          the final model
+model/          the final model and its card, ready for the hub
 train.log       what was printed
 lock            locked while a process trains here
-summary.json    before, after, seconds, steps, max_steps, a digest of the problems
+summary.json    before, after, seconds, steps, max_steps, a digest of the problems; earlier, after an extension
 """
 
 import contextlib
@@ -17,6 +17,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import secrets
 import shlex
 from pathlib import Path
@@ -57,9 +58,12 @@ class RunFolder:
         run.require_new()
         run.path.mkdir(parents=True, exist_ok=True)
         write_atomic(run.path / "run.json", json.dumps({**description, "versions": versions()}, indent=2) + "\n")
-        text = yaml.dump(config, Dumper=_Dumper, sort_keys=False)
-        write_atomic(run._config, f"# run {secrets.token_hex(16)}\n{text}")  # no other run has this number
+        run._write_config(config)
         return run
+
+    def _write_config(self, config: dict[str, Any]) -> None:
+        text = yaml.dump(config, Dumper=_Dumper, sort_keys=False)
+        write_atomic(self._config, f"# run {secrets.token_hex(16)}\n{text}")  # no other run has this number
 
     @classmethod
     def open(cls, path: Path | str) -> "RunFolder":
@@ -88,6 +92,37 @@ class RunFolder:
         """Whether the run has recorded a step or saved a checkpoint."""
         return any(any(self.path.glob(name)) for name in ("checkpoint-*", METRICS_FILE, GROUPS_FILE))
 
+    def newest_checkpoint(self) -> Path | None:
+        """The complete checkpoint with the most steps. Whether it is intact is not verified."""
+        folders = [marker.parent for marker in self.path.glob("checkpoint-*/complete")]
+        checkpoints = [folder for folder in folders if re.fullmatch(r"checkpoint-\d+", folder.name)]
+        return max(checkpoints, key=_steps_of, default=None)
+
+    def steps_done(self) -> int:
+        """The number of steps that a resumed run does not repeat."""
+        checkpoint = self.newest_checkpoint()
+        return 0 if checkpoint is None else _steps_of(checkpoint)
+
+    def require_longer(self, max_steps: int) -> None:
+        """Refuse to extend the run to `max_steps` if it has done them, or has no checkpoint to continue from."""
+        done = self.steps_done()
+        if done == 0:
+            remedy = "Start a new run from its model instead: `gtpo train RECIPE --model RUN`"
+            raise ConfigError(f"{self.path} has no complete checkpoint to continue from. {remedy}.")
+        if max_steps <= done:
+            remedy = f"Set --max_steps to the total number of steps, above {done}"
+            raise ConfigError(f"--max_steps {max_steps}: {self.path} has done {done} steps already. {remedy}.")
+
+    def extend(self, config: dict[str, Any]) -> None:
+        """Let the run continue with a larger `max_steps`. What was measured after its last step is kept."""
+        summary, done = self.summary(), self.steps_done()
+        if "after" in summary:
+            summary["earlier"] = {**summary.get("earlier", {}), f"after-{done}": summary.pop("after")}
+            if (self.held_out / "after").is_dir():
+                os.replace(self.held_out / "after", free_path(self.held_out / f"after-{done}"))
+            write_atomic(self._summary, json.dumps(summary, indent=2) + "\n")
+        self._write_config(config)
+
     def is_finished(self) -> bool:
         return "after" in self.summary()
 
@@ -102,6 +137,18 @@ class RunFolder:
     def write_summary(self, **parts: Any) -> None:
         """Add to the summary, keeping its other entries."""
         write_atomic(self._summary, json.dumps({**self.summary(), **parts}, indent=2) + "\n")
+
+
+def _steps_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def free_path(path: Path) -> Path:
+    """The path, with a number appended if it exists."""
+    number, free = 1, path
+    while free.exists():
+        number, free = number + 1, path.with_name(f"{path.name}-{number + 1}")
+    return free
 
 
 def versions() -> dict[str, str]:

@@ -16,7 +16,10 @@ from transformers import PrinterCallback, TrainerCallback
 from gtpo.errors import ConfigError, GTPOError
 from gtpo.evaluation.evaluate import Progress, no_progress
 from gtpo.files import JsonLines, is_number
+from gtpo.models import find_model
 from gtpo.records import METRICS_FILE
+from gtpo.training.adapters import load_adapter
+from gtpo.training.card import write_card
 from gtpo.training.data import free_memory, measure_held_out
 from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
@@ -85,14 +88,15 @@ def one_thread() -> Generator[None]:
 
 def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) -> Any:
     """Load the weights into the trainer of the method."""
-    method = prepared.plan.options.method
+    method, config = prepared.plan.options.method, prepared.plan.config
+    config.push_to_hub = False  # it would upload the folder of the run; gtpo.training.hub uploads the model
     arguments: dict[str, Any] = {
-        "model": prepared.model,
-        "args": prepared.plan.config,
+        "args": config,
         "train_dataset": prepared.dataset,
         "processing_class": prepared.tokenizer,
         "callbacks": [*callbacks, Recorder()] if method == "sft" else [*callbacks],
         **prepared.trainer_arguments,
+        **_model_arguments(prepared),
     }
     if method != "sft":
         arguments["reward_funcs"] = prepared.rewards
@@ -113,6 +117,20 @@ def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) 
             trainer._generate_single_turn = one_thread()(trainer._generate_single_turn)
     trainer.remove_callback(PrinterCallback)  # transformers prints logs with it when its progress bar is off
     return trainer
+
+
+def _model_arguments(prepared: Prepared) -> dict[str, Any]:
+    """The model for the trainer: a folder or a hub id, or the loaded adapter that is trained further.
+
+    A new adapter stores the path of its base, so the path is absolute.
+    """
+    source, config = find_model(prepared.model), prepared.plan.config
+    if source.base is None:
+        return {"model": os.path.abspath(prepared.model) if source.is_local else prepared.model}
+    quantization = prepared.trainer_arguments["quantization_config"]
+    model = load_adapter(source.location, source.base, config, quantization)
+    config.model_init_kwargs = None  # TRL warns about options for a model that is loaded already
+    return {"model": model, "peft_config": None, "quantization_config": None}
 
 
 def train(
@@ -149,6 +167,7 @@ def train(
                 options, str(run.model), run.held_out / "after", progress, trust_remote_code=trusts
             )
             run.write_summary(after=after)
+            write_card(prepared, run)
         processes.wait_for_everyone()
     return True
 

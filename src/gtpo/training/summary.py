@@ -6,30 +6,35 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import AutoModelForCausalLM, get_scheduler
 
 from gtpo.core.config import ShapingConfig
+from gtpo.files import is_number, parse_json
+from gtpo.models import find_model
 from gtpo.rewards.correctness import CORRECT_ANSWER_SCORE
 from gtpo.rewards.format import COMPLETE_FORMAT_SCORE
 from gtpo.training.config.options import RunOptions
 from gtpo.training.data import right_completion
 from gtpo.training.prepare import Prepared
+from gtpo.training.run_folder import RunFolder
 
 NUM_TRIED = 3
 PAPER_SPREAD = CORRECT_ANSWER_SCORE + COMPLETE_FORMAT_SCORE
 
 
-def summary(prepared: Prepared) -> str:
-    """What is trained, on what, how and where."""
+def summary(prepared: Prepared, resumed: RunFolder | None = None) -> str:
+    """What is trained, on what, how and where. `resumed` is the folder of the run if it continues."""
     options, config = prepared.plan.options, prepared.plan.config
     problems, num_dropped = len(prepared.problems), prepared.num_dropped
     files = "metrics.jsonl" if options.method == "sft" else "metrics.jsonl, groups.jsonl"
     return _text(
-        ("model", options.model),
+        ("model", _model(prepared)),
         ("problems", f"{options.problems}: {problems} to train on, {num_dropped} dropped for their length"),
         ("method", method_in_words(options.method, config)),
-        ("steps", f"{_steps(options, config, problems)}, learning rate {config.learning_rate:g}, seed {config.seed}"),
-        ("held out", _held_out(options)),
+        ("steps", f"{_steps(options, config, problems)}, {_rate(config, resumed)}, seed {config.seed}"),
+        *(_schedule(config, resumed) if resumed else ()),
+        ("held out", _held_out(options, resumed)),
         ("written to", f"{config.output_dir}/  ({files}, checkpoints, model/, summary.json)"),
     )
 
@@ -79,7 +84,70 @@ def _steps(options: RunOptions, config: Any, num_problems: int) -> str:
     return f"about {num_problems * config.num_train_epochs / rows:.0f}{batch} ({config.num_train_epochs:g} epochs)"
 
 
-def _held_out(options: RunOptions) -> str:
+def _model(prepared: Prepared) -> str:
+    name, base = prepared.plan.options.model, find_model(prepared.model).base
+    return name if base is None else f"{name}, a LoRA adapter of {base}, which is trained further"
+
+
+def _rate(config: Any, resumed: RunFolder | None) -> str:
+    """The learning rate. A resumed run keeps the one in its checkpoint, whatever config.yaml says by now."""
+    kept = _kept_rate(resumed)
+    if kept is None or kept == config.learning_rate:
+        return f"learning rate {config.learning_rate:g}"
+    edited = f"{config.learning_rate:g} in config.yaml has no effect on a run that has started"
+    return f"learning rate {kept:g} ({edited})"
+
+
+def _kept_rate(resumed: RunFolder | None) -> float | None:
+    """The learning rate that the schedule in the newest checkpoint starts from; None if it is not known."""
+    checkpoint = resumed.newest_checkpoint() if resumed else None
+    try:
+        rate = torch.load(f"{checkpoint}/scheduler.pt", weights_only=True)["base_lrs"][0]
+    except Exception:  # no checkpoint, or a damaged one, which is skipped later
+        return None
+    return rate if is_number(rate) else None
+
+
+def _schedule(config: Any, resumed: RunFolder) -> list[tuple[str, str]]:
+    """What the learning rate does in a run that was given another number of steps."""
+    done, before = resumed.steps_done(), _planned_steps(resumed)
+    if before is None or config.max_steps in (-1, before):
+        return []
+    base = _kept_rate(resumed) or config.learning_rate
+    old, new = (base * factor(config, steps, done) for steps in (before, config.max_steps))
+    name = config.lr_scheduler_type.value
+    change = f"stays at {new:.3g}" if old == new else f"changes from {old:.3g} to {new:.3g} in step {done + 1}"
+    planned = f"{name}, planned anew over {config.max_steps} steps instead of {before}"
+    return [("schedule", f"{planned}: after {done} steps, the rate {change}")]
+
+
+def _planned_steps(resumed: RunFolder) -> int | None:
+    """The number of steps that the run had when its newest checkpoint was written."""
+    checkpoint = resumed.newest_checkpoint()
+    try:
+        steps = parse_json((checkpoint / "trainer_state.json").read_bytes())["max_steps"] if checkpoint else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return steps if isinstance(steps, int) and steps > 0 else None
+
+
+def factor(config: Any, num_steps: int, done: int) -> float:
+    """The learning rate after `done` of `num_steps` steps, relative to `learning_rate`. 1 if the losses decide it."""
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    schedule: Any = get_scheduler(
+        config.lr_scheduler_type,
+        optimizer=optimizer,
+        num_warmup_steps=config.get_warmup_steps(num_steps),
+        num_training_steps=num_steps,
+        scheduler_specific_kwargs=config.lr_scheduler_kwargs,
+    )
+    return schedule.lr_lambdas[0](done) if isinstance(schedule, LambdaLR) else 1.0
+
+
+def _held_out(options: RunOptions, resumed: RunFolder | None) -> str:
+    if options.held_out_set is None and resumed is not None:
+        was_measured = (resumed.held_out / "before").is_dir()
+        return "nothing more: config.yaml names no held-out set" if was_measured else "nothing"
     if options.held_out_set is None:
         return "nothing" if options.held_out_problems == 0 else "nothing: a file has no test split, set --held_out"
     sampled = f"at most {options.held_out_problems} problems × {options.held_out_samples}"
@@ -96,7 +164,8 @@ def _size(prepared: Prepared) -> str:
         return "unknown"
     model_config = prepared.plan.model_config
     weight_bytes = 0.5 if model_config.load_in_4bit else 4
-    state_bytes = 0 if model_config.use_peft else 12
+    is_adapter = model_config.use_peft or find_model(prepared.model).base is not None
+    state_bytes = 0 if is_adapter else 12
     memory = parameters * (weight_bytes + state_bytes) / 2**30
     return f"about {parameters / 1e6:,.0f} M parameters, {memory:.2g} GiB for weights and optimizer"
 

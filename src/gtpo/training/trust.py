@@ -116,6 +116,11 @@ def remember(folder: Path, settings: Settings) -> None:
             logger.warning("Cannot note that this run was started here: %s. --resume will need --trust-run.", error)
 
 
+def started_here(folder: Path) -> bool:
+    """Whether the run in `folder` was started here, or trusted, and its config.yaml is unchanged since."""
+    return _noted_sources(folder) is not None
+
+
 def _noted_sources(folder: Path) -> dict[str, str] | None:
     """Where the functions of the run were imported from when it started here; None if it did not."""
     try:

@@ -168,6 +168,19 @@ def test_a_run_with_more_epochs_continues(tiny_model, tmp_path):
     assert longer.state.global_step == 2 * num_steps
 
 
+def test_a_longer_run_follows_its_new_schedule_from_the_first_step(run_folder, tiny_model):
+    rates = []
+
+    class Rates(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, optimizer, **kwargs):
+            rates.append(optimizer.param_groups[0]["lr"])
+
+    longer = resume(tiny_model, run_folder, max_steps=8, lr_scheduler_type="linear", callbacks=[Rates()])
+    expected = [1e-2 * (8 - step) / 8 for step in range(4, 8)]  # after four steps of four, the old rate was zero
+    assert rates == pytest.approx(expected)
+    assert [row["learning_rate"] for row in longer.state.log_history[4:8]] == pytest.approx(expected)
+
+
 def test_a_trainer_that_resumed_starts_a_new_run_in_the_first_order(tiny_model, tmp_path):
     options = settings(tmp_path, max_steps=-1, num_train_epochs=2, save_strategy="epoch", trainer=GTPOTrainer)
     trainer = train(tiny_model, dataset=prompts(4), **options)
@@ -280,8 +293,13 @@ def test_checkpoints_of_an_earlier_run_are_backed_up_and_not_resumed_from(run_fo
     earlier = (run_folder / "checkpoint-4/model.safetensors").read_bytes()
     new_run = {"seed": 7, "max_steps": 2}
     # stops before its first checkpoint
-    resume(tiny_model, run_folder, checkpoint=None, save_strategy="no", **new_run)
+    (run_folder / "completions").mkdir()
+    (run_folder / "completions/completions_00004.parquet").write_bytes(b"of the earlier run")
+    resume(tiny_model, run_folder, checkpoint=None, save_strategy="no", log_completions=True, **new_run)
     assert "to earlier-1-checkpoint-" in caplog.text
+    assert (run_folder / "earlier-1-completions/completions_00004.parquet").read_bytes() == b"of the earlier run"
+    written = sorted(path.name for path in (run_folder / "completions").iterdir())
+    assert written == ["completions_00001.parquet", "completions_00002.parquet"]
     with pytest.raises(ConfigError, match=r"complete checkpoint .*such as earlier-1-checkpoint-4 of an earlier run"):
         resume(tiny_model, run_folder, **new_run)
     resume(tiny_model, run_folder, checkpoint=None, save_total_limit=1, **new_run)

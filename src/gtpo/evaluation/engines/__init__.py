@@ -1,6 +1,6 @@
 """The engines that sample: transformers and vLLM."""
 
-from gtpo.errors import require, require_choice
+from gtpo.errors import ConfigError, require, require_choice
 from gtpo.evaluation.sampling import ENGINES, GPU_MEMORY, Engine
 from gtpo.models import find_model
 
@@ -13,8 +13,12 @@ def load_engine(name: str, model: str, *, gpu_memory: float = GPU_MEMORY, trust_
     """
     require_choice("engine", name, ENGINES)
     require(0 < gpu_memory <= 1, "gpu_memory", gpu_memory, "above 0 and at most 1")
-    location = find_model(model).location
+    source = find_model(model)
+    location = source.location
     if name == "vllm":
+        if source.base is not None:
+            remedy = "Use --engine transformers, or merge the adapter into its base"
+            raise ConfigError(f"engine='vllm' takes full models only, and {model!r} is a LoRA adapter. {remedy}.")
         from gtpo.evaluation.engines.vllm import VLLMEngine
 
         return VLLMEngine(location, gpu_memory_utilization=gpu_memory, trust_remote_code=trust_remote_code)

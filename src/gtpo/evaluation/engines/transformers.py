@@ -6,7 +6,6 @@ during generation, draws the token from the random numbers of the sample, and ma
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,7 @@ from transformers import (
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.sampling import SampledText, SamplingSettings, weights_digest
-from gtpo.files import parse_json
-from gtpo.models import cannot_load, require_built_in_attention
+from gtpo.models import cannot_load, find_model, require_built_in_attention
 
 
 class TransformersEngine:
@@ -36,10 +34,15 @@ class TransformersEngine:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
         dtype = torch.bfloat16 if on_gpu else torch.float32
+        source = find_model(model)
+        try:
+            settings = AutoConfig.from_pretrained(source.base or model, trust_remote_code=trust_remote_code)
+        except (ImportError, OSError, ValueError, KeyError) as error:
+            raise cannot_load(model, error, source.base) from error
         try:
             if not trust_remote_code:
-                require_built_in_attention(model, AutoConfig.from_pretrained(_base(model), trust_remote_code=False))
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
+                require_built_in_attention(model, settings)
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(source.tokenizer, trust_remote_code=trust_remote_code)
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype, trust_remote_code=trust_remote_code)
         except (ImportError, OSError, ValueError, KeyError) as error:
             raise cannot_load(model, error) from error
@@ -114,14 +117,6 @@ class _SeededSampler(LogitsProcessor):
         point = (uniform * cumulative[:, -1]).unsqueeze(1)
         token = torch.searchsorted(cumulative, point, right=True).clamp(max=cumulative.shape[1] - 1)
         return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)
-
-
-def _base(model: str) -> str:
-    """The model that an adapter folder names as its base; other models as they are."""
-    adapter = Path(model) / "adapter_config.json"
-    if not adapter.is_file() or (Path(model) / "config.json").is_file():
-        return model
-    return str(parse_json(adapter.read_text())["base_model_name_or_path"])
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> list[int]:

@@ -34,6 +34,8 @@ REFUSED = {
     "reward_funcs": "It is called rewards here.",
     "resume_from_checkpoint": "Use `gtpo train --resume RUN`.",
     "save_only_model": "A run cannot be resumed without its optimizer state. Leave it out.",
+    "hub_token": "Every option is written to config.yaml. Log in with `hf auth login`, or set HF_TOKEN.",
+    "hub_always_push": "Only the final model is uploaded, once. Leave it out.",
     "eval_strategy": "Use held_out to evaluate before and after training, and `gtpo eval` for the rest.",
 }
 
@@ -74,7 +76,7 @@ def check_settings(settings: Settings) -> RunOptions:
             raise ConfigError(f"{setting.origin}: {name} is not supported. {REFUSED[name]}")
         if names and name not in names and name not in NAMES:  # without names, TRL's parser refuses unknown options
             raise ConfigError(f"{setting.origin}: {options.method} has no option {name[:200]}. {_hint(name, names)}")
-        for prefix, switch in (("lora_", "use_peft"), ("vllm_", "use_vllm")):
+        for prefix, switch in (("lora_", "use_peft"), ("vllm_", "use_vllm"), ("hub_model_id", "push_to_hub")):
             if name.startswith(prefix) and not is_true(settings, switch):
                 raise ConfigError(f"{setting.origin}: {name} has no effect without {switch}: true.")
     return options

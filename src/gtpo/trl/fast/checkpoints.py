@@ -168,6 +168,16 @@ def back_up_checkpoints(run: Path, resumed: Path | None = None) -> None:
         logger.warning("Moved checkpoints of an earlier run in %s out of the way: %s.", run, changes)
 
 
+def back_up_completions(run: Path) -> None:
+    """Rename the folder of completions that an earlier run logged here (`log_completions`), unless it is empty."""
+    completions = run / "completions"
+    if completions.is_dir() and any(completions.iterdir()):
+        number = 1
+        while (backup := run / f"earlier-{number}-completions").exists():
+            number += 1
+        completions.rename(backup)
+
+
 def rotate_checkpoints(newest: Path, limit: int | None, best: str | None) -> None:
     """Delete the checkpoints of the lowest steps while a run has more than `limit`; never the newest or the best.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from accelerate.utils import broadcast_object_list
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -23,6 +24,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 from gtpo.errors import DataError, GTPOError
 from gtpo.trl.fast.checkpoints import (
     back_up_checkpoints,
+    back_up_completions,
     begin_checkpoint,
     complete_checkpoint,
     damage_of,
@@ -67,6 +69,7 @@ class CompleteCheckpoints(_Parent):
         if resume_from_checkpoint:
             return resume_given(run, Path(resume_from_checkpoint), num_processes)
         back_up_checkpoints(run)
+        back_up_completions(run)
         return None
 
     def _on_main_process(self, choose: Callable[[], T]) -> T:
@@ -116,6 +119,19 @@ class CompleteCheckpoints(_Parent):
             super()._load_optimizer_and_scheduler(checkpoint)
             if checkpoint is not None:
                 self._load_progress(checkpoint)
+                self._follow_schedule()
+
+    def _follow_schedule(self) -> None:
+        """Set the learning rate of the next step to that of the schedule, which a longer run plans anew.
+
+        The optimizer's state has the rate of the old schedule: zero, if it had decayed linearly.
+        """
+        schedule: Any = getattr(self.lr_scheduler, "scheduler", self.lr_scheduler)  # accelerate wraps it
+        if isinstance(schedule, LambdaLR):
+            factors = [function(schedule.last_epoch) for function in schedule.lr_lambdas]
+            schedule._last_lr = [rate * factor for rate, factor in zip(schedule.base_lrs, factors, strict=True)]
+            for group, rate in zip(schedule.optimizer.param_groups, schedule._last_lr, strict=True):
+                group["lr"] = rate
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _loading(checkpoint):

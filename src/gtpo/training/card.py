@@ -1,0 +1,154 @@
+"""The model card of a run: what was trained, how, and what was measured. It is the README.md in RUN/model.
+
+Names and options come from files and command lines: the front matter is written by a YAML library, and every value
+stands in a code span. Paths of this machine are shortened to their last part.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gtpo.errors import DataError
+from gtpo.files import is_number, write_atomic
+from gtpo.models import find_model
+from gtpo.problems.sets import PROBLEM_SETS
+from gtpo.runs.run import load_run
+from gtpo.text import MISSING, printable
+from gtpo.training.prepare import Prepared
+from gtpo.training.run_folder import RunFolder
+from gtpo.training.summary import method_in_words
+
+CITATION = "GTPO: Stabilizing Group Relative Policy Optimization via Gradient and Entropy Control, arXiv:2508.03772"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+
+
+def write_card(prepared: Prepared, run: RunFolder) -> None:
+    """Write the card into the folder of the final model, and remove the pickled options that TRL leaves there."""
+    (run.model / "training_args.bin").unlink(missing_ok=True)
+    write_atomic(run.model / "README.md", model_card(prepared, run))
+
+
+def model_card(prepared: Prepared, run: RunFolder) -> str:
+    """The card as Markdown with YAML front matter."""
+    options = prepared.plan.options
+    source = find_model(prepared.model)
+    is_adapter = prepared.plan.model_config.use_peft or source.base is not None
+    base = source.base or options.model
+    metadata: dict[str, Any] = {
+        "library_name": "peft" if is_adapter else "transformers",
+        "pipeline_tag": "text-generation",
+        "tags": [options.method, "trl", "reinforcement-learning" if options.method != "sft" else "sft"],
+    }
+    if base != "lab" and not Path(base).exists() and _HUB_ID.fullmatch(base):
+        metadata |= {"base_model": base, "base_model_relation": "adapter" if is_adapter else "finetune"}
+    if options.problems in PROBLEM_SETS:
+        metadata["datasets"] = [PROBLEM_SETS[options.problems].hub]
+    metadata["tags"] = list(dict.fromkeys(metadata["tags"]))
+    front = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)
+    parts = [f"---\n{front}---", f"# {_name(run.path.absolute().name)}", _introduction(prepared, is_adapter, base)]
+    parts += [*_measured(run.summary()), _training(prepared, run)]
+    if options.system_prompt:
+        parts.append(f"## System prompt\n\n{_block(options.system_prompt)}")
+    if options.method == "gtpo":
+        parts.append(f"## Method\n\n{CITATION}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _introduction(prepared: Prepared, is_adapter: bool, base: str) -> str:
+    what = "A LoRA adapter for" if is_adapter else "Trained from"
+    gtpo = "[gtpo](https://arxiv.org/abs/2508.03772)"
+    return f"{what} {_code(_last(base))}, on the problems {_code(_last(prepared.plan.options.problems))}, with {gtpo}."
+
+
+def _measured(summary: dict[str, Any]) -> list[str]:
+    """The table of held-out numbers before and after training; nothing if nothing was measured."""
+    before, after = summary.get("before"), summary.get("after")
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return []
+    sampled = f"{after['num_problems']} problems × {after['num_samples']}, temperature {after['temperature']:g}"
+    rows = [f"| {name} | {interval(before, name)} | {interval(after, name)} |" for name in ("accuracy", "format")]
+    table = "\n".join(["| | before | after |", "| --- | ---: | ---: |", *rows])
+    note = f"On held-out problems ({_code(after['problems'])}, {sampled}), with 95 % intervals over problems."
+    return [f"## Results\n\n{table}\n\n{note} Accuracy is pass@1."]
+
+
+def interval(measured: dict[str, Any], name: str) -> str:
+    """A rate in percent, with its interval if that is known.
+
+    >>> interval({"accuracy": 0.5, "intervals": {"accuracy": [0.25, 0.75]}}, "accuracy")
+    '50.0 % (25.0 to 75.0)'
+    """
+    value, intervals = measured.get(name), measured.get("intervals")
+    if not is_number(value):
+        return MISSING
+    ends: Any = intervals.get(name) if isinstance(intervals, dict) else None
+    is_known = isinstance(ends, list) and len(ends) == 2 and all(map(is_number, ends))
+    return f"{100 * value:.1f} %" + (f" ({100 * ends[0]:.1f} to {100 * ends[1]:.1f})" if is_known else "")
+
+
+def _training(prepared: Prepared, run: RunFolder) -> str:
+    options, config, summary = prepared.plan.options, prepared.plan.config, run.summary()
+    rows = {
+        "method": printable(method_in_words(options.method, config)),
+        "problems": f"{_code(_last(options.problems))}, {len(prepared.problems)} to train on",
+        "steps": f"{summary['steps']} of {summary['max_steps']}",
+        "learning rate": f"{config.learning_rate:g}, {_code(str(config.lr_scheduler_type.value))}",
+        "seed": str(config.seed),
+    }
+    if options.method != "sft":
+        weights = config.reward_weights or [1.0] * len(options.rewards)
+        rewards = [f"{_code(name)} × {weight:g}" for name, weight in zip(options.rewards, weights, strict=True)]
+        prompts = config.generation_batch_size // config.num_generations
+        sampled = f"{config.num_generations} completions of at most {config.max_completion_length} tokens"
+        rows |= {
+            "rewards": ", ".join(rewards),
+            "sampled": f"{prompts} prompts × {sampled}, temperature {config.temperature:g}",
+            "health": _code(_verdict(run)),
+        }
+    rows["versions"] = ", ".join(f"{name} {_code(version)}" for name, version in _versions(run).items())
+    table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows.items())])
+    return f"## Training\n\n{table}"
+
+
+def _verdict(run: RunFolder) -> str:
+    """How the run ended, by `gtpo health`."""
+    try:
+        verdict = load_run(run.path).health()[-1]
+    except DataError:  # nothing was logged
+        return "unknown"
+    return f"{verdict.name}: {verdict.reason}" if verdict.findings else verdict.name
+
+
+def _versions(run: RunFolder) -> dict[str, str]:
+    """The versions that the run started with."""
+    return json.loads((run.path / "run.json").read_text(encoding="utf-8"))["versions"]
+
+
+def _last(name: str) -> str:
+    """A name without the folders of this machine; a hub id as it is."""
+    return Path(name).name if Path(name).is_absolute() or Path(name).exists() else name
+
+
+def _name(text: str) -> str:
+    """A heading without characters that mean something in Markdown."""
+    return re.sub(r"[^\w .,+=-]", "-", printable(text)) or "model"
+
+
+def _code(value: object) -> str:
+    """A value as a code span in a cell of a table.
+
+    >>> _code("a|b`c")
+    "`a\\\\|b'c`"
+    """
+    text = printable(str(value)).replace("`", "'").replace("|", "\\|")[:300]
+    return f"`{text or ' '}`"
+
+
+def _block(text: str) -> str:
+    """A text as a code block, which its own backticks cannot close."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    lines = "\n".join(map(printable, text.splitlines()))
+    return f"{fence}\n{lines}\n{fence}"
