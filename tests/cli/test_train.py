@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,10 @@ def test_every_method_prints_a_summary_before_and_a_table_after_training(trained
     assert "INFO" not in err
     for word in ("before", "after", "accuracy", "format", "entropy", "gtpo eval", "gtpo compare"):
         assert word in out
+    assert re.search(r"accuracy  \d+\.\d % \(\d+\.\d to \d+\.\d\) +\d+\.\d % \(", out)
+    assert ("gtpo health" in out) == (method != "sft")
+    assert "\r" not in err
+    assert re.search(r"^2/2 \d\d:\d\d<00:00, (reward|loss) ", err, re.MULTILINE)
     assert ("gtpo inspect" in out) == ("groups.jsonl" in err) == (method != "sft")
 
 
@@ -53,6 +58,8 @@ def test_every_method_leaves_the_folder_of_a_run(trained):
     assert yaml.safe_load((run / "config.yaml").read_text())["method"] == method
     assert [row["step"] for row in read_metrics(run)] == [1, 2]
     assert (run / "model" / "model.safetensors").is_file()
+    assert (run / "model" / "README.md").read_text().startswith("---\nlibrary_name: transformers\n")
+    assert not (run / "model" / "training_args.bin").exists()
     assert "step 2" in (run / "train.log").read_text()
     if method != "sft":
         assert {"accuracy", "format", "rewards/timeouts"} <= read_metrics(run)[0].keys()
@@ -94,8 +101,11 @@ WRONG = {
     "a missing recipe": (["nowhere.yaml"], "nowhere.yaml cannot be read"),
     "a missing model": (["--model", "./nowhere"], "'./nowhere' cannot be loaded: there is no such folder"),
     "a resume of nothing": (["--resume", "nowhere"], "is not a run"),
-    "a resume with options": (["--resume", "nowhere", "--seed", "1"], "takes no recipe and no options"),
-    "a dry resume": (["--resume", "nowhere", "--dry-run"], "takes no recipe and no options"),
+    "a resume with options": (
+        ["--resume", "nowhere", "--seed", "1"],
+        "takes no recipe and no options but --max_steps",
+    ),
+    "a dry resume": (["--resume", "nowhere", "--dry-run"], "and no options but --max_steps"),
     "what only TRL refuses": (["--method", "grpo", "--sync_ref_model", "true"], "TRL refuses these settings"),
     "a folder in a file": (["--output_dir", f"{__file__}/run"], "is a file. Choose another --output_dir"),
     "a dry run into a file": (["--output_dir", __file__, "--dry-run"], "is a file. Choose another --output_dir"),

@@ -1,13 +1,16 @@
 """The summary that a run starts with, and what `gtpo train --dry-run` adds to it."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import parse_overrides
 from gtpo.training.prepare import prepare
+from gtpo.training.run_folder import RunFolder
 from gtpo.training.summary import dry_run, method_in_words, summary
 
 
@@ -48,6 +51,50 @@ def test_nothing_is_held_out_from_a_file(tmp_path):
     ready = prepared()
     options = replace(ready.plan.options, problems="mine.jsonl")
     assert "nothing: a file has no test split" in summary(replace(ready, plan=replace(ready.plan, options=options)))
+
+
+def write_checkpoint(folder, **state):
+    """The newest checkpoint of a run as far as the summary reads it: 40 steps of 80 at a rate of 2e-4."""
+    checkpoint = folder / "checkpoint-40"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "complete").touch()
+    (checkpoint / "trainer_state.json").write_text(json.dumps({"max_steps": 80, **state}))
+    torch.save({"base_lrs": [2e-4]}, checkpoint / "scheduler.pt")
+    return checkpoint
+
+
+def test_a_resumed_run_states_the_learning_rate_that_applies(tmp_path):
+    checkpoint = write_checkpoint(tmp_path)
+    run = RunFolder(tmp_path)
+    edited = "learning rate 0.0002 (0.01 in config.yaml has no effect on a run that has started)"
+    assert edited in summary(prepared("--learning_rate", "0.01"), run)
+    assert "learning rate 0.0002, seed" in summary(prepared(), run)
+    assert "schedule" not in summary(prepared(), run)
+    for name in ("scheduler.pt", "trainer_state.json"):
+        (checkpoint / name).write_bytes(b"damaged")
+    assert "learning rate 0.01, seed" in summary(prepared("--learning_rate", "0.01", "--max_steps", "160"), run)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "sentence"),
+    {
+        "constant": "constant, planned anew over 160 steps instead of 80: after 40 steps, the rate stays at 0.0002",
+        "linear": "after 40 steps, the rate changes from 0.0001 to 0.00015 in step 41",
+        "cosine": "after 40 steps, the rate changes from 0.0001 to 0.000171 in step 41",
+    }.items(),
+)
+def test_a_longer_run_states_what_its_schedule_does(scheduler, sentence, tmp_path):
+    write_checkpoint(tmp_path)
+    options = ["--max_steps", "160", "--lr_scheduler_type", scheduler, "--warmup_steps", "0"]
+    assert sentence in summary(prepared(*options), RunFolder(tmp_path))
+
+
+def test_a_resumed_run_is_not_told_to_set_a_held_out_set(tmp_path):
+    ready = prepared()
+    ready = replace(ready, plan=replace(ready.plan, options=replace(ready.plan.options, problems="mine.jsonl")))
+    assert "  held out  nothing\n" in summary(ready, RunFolder(tmp_path))
+    (tmp_path / "held_out/before").mkdir(parents=True)
+    assert "nothing more: config.yaml names no held-out set" in summary(ready, RunFolder(tmp_path))
 
 
 @pytest.mark.parametrize(

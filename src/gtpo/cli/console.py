@@ -110,7 +110,7 @@ class ProgressLine:
     """A line on stderr that is renewed. In a log file or a pipe, a new line every ten seconds, and one at the end."""
 
     def __init__(self, total: int, done: int, line_format: str, *, task: str = "", delay: float = 0.0) -> None:
-        self._total, self._first, self._done = total, done, done
+        self._total, self._first, self._done, self._shown = total, done, done, done
         self._format, self._task, self._delay = line_format, task, delay
         self._start = self._printed = time.monotonic()
         self._postfix = ""
@@ -141,13 +141,13 @@ class ProgressLine:
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif self._done > self._first and time.monotonic() - self._start >= self._delay:
+        elif self._done > self._shown and time.monotonic() - self._start >= self._delay:
             self._print()
 
     def _print(self) -> None:
         from tqdm import tqdm
 
-        self._printed = time.monotonic()
+        self._printed, self._shown = time.monotonic(), self._done
         text = tqdm.format_meter(
             self._done,
             self._total,

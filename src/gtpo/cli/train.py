@@ -256,11 +256,13 @@ def _let_threads_sleep() -> None:
 
 def _quiet() -> None:
     """Turn off the loading bars and warnings of the libraries underneath."""
+    import datasets
     import transformers
     from huggingface_hub.utils import disable_progress_bars
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
     if not sys.stderr.isatty():
         disable_progress_bars()
     warnings.filterwarnings("ignore", module=r"(torch|transformers|trl|accelerate)\.")

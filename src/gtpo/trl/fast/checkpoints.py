@@ -176,6 +176,7 @@ def back_up_completions(run: Path) -> None:
         while (backup := run / f"earlier-{number}-completions").exists():
             number += 1
         completions.rename(backup)
+        completions.mkdir()  # TRL expects the folder, which it creates with the trainer
 
 
 def rotate_checkpoints(newest: Path, limit: int | None, best: str | None) -> None:
