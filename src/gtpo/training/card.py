@@ -4,7 +4,6 @@ Names and options come from files and command lines: the front matter is written
 stands in a code span. Paths of this machine are shortened to their last part.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from gtpo.problems.sets import PROBLEM_SETS
 from gtpo.runs.run import load_run
 from gtpo.text import MISSING, printable
 from gtpo.training.prepare import Prepared
-from gtpo.training.run_folder import RunFolder
-from gtpo.training.summary import method_in_words
+from gtpo.training.run_folder import RunFolder, versions
+from gtpo.training.summary import kept_rate, method_in_words
 
 CITATION = "GTPO: Stabilizing Group Relative Policy Optimization via Gradient and Entropy Control, arXiv:2508.03772"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
@@ -81,7 +80,8 @@ def interval(measured: dict[str, Any], name: str) -> str:
     >>> interval({"accuracy": 0.5, "intervals": {"accuracy": [0.25, 0.75]}}, "accuracy")
     '50.0 % (25.0 to 75.0)'
     """
-    value, intervals = measured.get(name), measured.get("intervals")
+    value: Any = measured.get(name)
+    intervals: Any = measured.get("intervals")
     if not is_number(value):
         return MISSING
     ends: Any = intervals.get(name) if isinstance(intervals, dict) else None
@@ -95,7 +95,7 @@ def _training(prepared: Prepared, run: RunFolder) -> str:
         "method": printable(method_in_words(options.method, config)),
         "problems": f"{_code(_last(options.problems))}, {len(prepared.problems)} to train on",
         "steps": f"{summary['steps']} of {summary['max_steps']}",
-        "learning rate": f"{config.learning_rate:g}, {_code(str(config.lr_scheduler_type.value))}",
+        "learning rate": f"{kept_rate(run) or config.learning_rate:g}, {_code(str(config.lr_scheduler_type.value))}",
         "seed": str(config.seed),
     }
     if options.method != "sft":
@@ -108,7 +108,7 @@ def _training(prepared: Prepared, run: RunFolder) -> str:
             "sampled": f"{prompts} prompts × {sampled}, temperature {config.temperature:g}",
             "health": _code(_verdict(run)),
         }
-    rows["versions"] = ", ".join(f"{name} {_code(version)}" for name, version in _versions(run).items())
+    rows["versions"] = ", ".join(f"{name} {_code(version)}" for name, version in versions().items())
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows.items())])
     return f"## Training\n\n{table}"
 
@@ -120,11 +120,6 @@ def _verdict(run: RunFolder) -> str:
     except DataError:  # nothing was logged
         return "unknown"
     return f"{verdict.name}: {verdict.reason}" if verdict.findings else verdict.name
-
-
-def _versions(run: RunFolder) -> dict[str, str]:
-    """The versions that the run started with."""
-    return json.loads((run.path / "run.json").read_text(encoding="utf-8"))["versions"]
 
 
 def _last(name: str) -> str:

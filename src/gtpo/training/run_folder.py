@@ -21,7 +21,7 @@ import re
 import secrets
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import yaml
@@ -117,7 +117,9 @@ class RunFolder:
         """Let the run continue with a larger `max_steps`. What was measured after its last step is kept."""
         summary, done = self.summary(), self.steps_done()
         if "after" in summary:
-            summary["earlier"] = {**summary.get("earlier", {}), f"after-{done}": summary.pop("after")}
+            earlier = summary.get("earlier")
+            earlier = cast("dict[str, Any]", earlier) if isinstance(earlier, dict) else {}
+            summary["earlier"] = {**earlier, f"after-{done}": summary.pop("after")}
             if (self.held_out / "after").is_dir():
                 os.replace(self.held_out / "after", free_path(self.held_out / f"after-{done}"))
             write_atomic(self._summary, json.dumps(summary, indent=2) + "\n")

@@ -91,14 +91,14 @@ def _model(prepared: Prepared) -> str:
 
 def _rate(config: Any, resumed: RunFolder | None) -> str:
     """The learning rate. A resumed run keeps the one in its checkpoint, whatever config.yaml says by now."""
-    kept = _kept_rate(resumed)
+    kept = kept_rate(resumed)
     if kept is None or kept == config.learning_rate:
         return f"learning rate {config.learning_rate:g}"
     edited = f"{config.learning_rate:g} in config.yaml has no effect on a run that has started"
     return f"learning rate {kept:g} ({edited})"
 
 
-def _kept_rate(resumed: RunFolder | None) -> float | None:
+def kept_rate(resumed: RunFolder | None) -> float | None:
     """The learning rate that the schedule in the newest checkpoint starts from; None if it is not known."""
     checkpoint = resumed.newest_checkpoint() if resumed else None
     try:
@@ -113,7 +113,7 @@ def _schedule(config: Any, resumed: RunFolder) -> list[tuple[str, str]]:
     done, before = resumed.steps_done(), _planned_steps(resumed)
     if before is None or config.max_steps in (-1, before):
         return []
-    base = _kept_rate(resumed) or config.learning_rate
+    base = kept_rate(resumed) or config.learning_rate
     old, new = (base * factor(config, steps, done) for steps in (before, config.max_steps))
     name = config.lr_scheduler_type.value
     change = f"stays at {new:.3g}" if old == new else f"changes from {old:.3g} to {new:.3g} in step {done + 1}"
