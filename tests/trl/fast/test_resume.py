@@ -168,6 +168,16 @@ def test_a_run_with_more_epochs_continues(tiny_model, tmp_path):
     assert longer.state.global_step == 2 * num_steps
 
 
+def test_a_run_that_is_extended_equals_one_that_was_planned_longer(tiny_model, tmp_path):
+    saving = {"save_strategy": "steps", "save_steps": 4, "lr_scheduler_type": "constant", "num_iterations": 3}
+    resume(tiny_model, tmp_path / "extended", None, **saving, max_steps=4)
+    extended = resume(tiny_model, tmp_path / "extended", **saving, max_steps=8)
+    planned = resume(tiny_model, tmp_path / "planned", None, **saving, max_steps=8)
+    assert numbers(extended)[:8] == numbers(planned)[:8]
+    for mine, other in zip(extended.model.parameters(), planned.model.parameters(), strict=True):
+        assert mine.equal(other)
+
+
 def test_a_longer_run_follows_its_new_schedule_from_the_first_step(run_folder, tiny_model):
     rates = []
 
