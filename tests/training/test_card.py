@@ -49,7 +49,7 @@ def test_a_card_carries_the_numbers_the_method_the_seed_and_the_verdict(ready, r
         "| accuracy | 25.0 % (12.5 to 37.5) | 75.0 % (62.5 to 87.5) |",
         "| format | 50.0 % | 100.0 % (100.0 to 100.0) |",
         "64 problems × 2, temperature 0.9), with 95 % intervals",
-        "| method | GTPO (arXiv:2508.03772), λ = 2 / 0 (both)",
+        "| method | `GTPO (arXiv:2508.03772), λ = 2 / 0 (both)",
         "| seed | 7 |",
         "| steps | 40 of 80 |",
         "| rewards | `format` × 1, `correctness` × 0.5 |",

@@ -77,7 +77,10 @@ def caller(tmp_path_factory):
     """The folder of a tiny model whose tokenizer knows Qwen's chat template and has tokens that are calls."""
     folder = tmp_path_factory.mktemp("caller")
     tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = (files("trl") / "chat_templates/qwen3.jinja").read_text(encoding="utf-8")
+    template = files("trl") / "chat_templates/qwen3.jinja"
+    if not template.is_file():
+        pytest.skip("this version of TRL ships no chat template of Qwen")
+    tokenizer.chat_template = template.read_text(encoding="utf-8")
     tokenizer.add_tokens([AddedToken(text, special=True) for text in ("<|im_start|>", "<|im_end|>")])
     tokenizer.add_tokens([AddedToken(text, special=False) for text in CALLS])
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")

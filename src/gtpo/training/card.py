@@ -92,7 +92,7 @@ def interval(measured: dict[str, Any], name: str) -> str:
 def _training(prepared: Prepared, run: RunFolder) -> str:
     options, config, summary = prepared.plan.options, prepared.plan.config, run.summary()
     rows = {
-        "method": printable(method_in_words(options.method, config)),
+        "method": _code(method_in_words(options.method, config)),
         "problems": f"{_code(_last(options.problems))}, {len(prepared.problems)} to train on",
         "steps": f"{summary['steps']} of {summary['max_steps']}",
         "learning rate": f"{kept_rate(run) or config.learning_rate:g}, {_code(str(config.lr_scheduler_type.value))}",
