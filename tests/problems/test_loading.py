@@ -89,5 +89,5 @@ def test_columns_are_pairs_and_only_apply_to_files():
     for text in ("question", "question=", "=task", ""):
         with pytest.raises(ConfigError, match="question=task"):
             parse_columns(text)
-    with pytest.raises(ConfigError, match=r"`columns` only applies to .*'lab' is not a file"):
+    with pytest.raises(ConfigError, match=r"`columns` only applies to .*'lab' is a built-in problem set"):
         load_problems("lab", columns={"question": "task"})

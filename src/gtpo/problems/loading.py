@@ -1,4 +1,4 @@
-"""Problems by the name of a set or the path of a file."""
+"""Problems by the name of a set, the path of a file or folder, or the id of a data set on the hub."""
 
 import re
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gtpo.errors import ConfigError, DataError, require
+from gtpo.problems.data_sets import read_data_set
 from gtpo.problems.lab import NUM_HELD_OUT, lab_problems
 from gtpo.problems.problem import COLUMNS, Problem
 from gtpo.problems.rows import Row, make_problem, read_problems, read_rows
@@ -22,28 +23,44 @@ def load_problems(
     data_dir: str | Path | None = None,
     limit: int | None = None,
     columns: Mapping[str, str] | None = None,
+    needs_answer: bool = True,
 ) -> list[Problem]:
-    """The problems of a named set, or of a .jsonl or .parquet file; at most the first `limit`.
+    """The problems of a named set, or of the user's own data; at most the first `limit`.
 
     Named sets come from the hub, unless `data_dir` or the environment variable GTPO_DATA names a folder of JSONL
-    files. The package makes the set "lab" itself (256 problems unless `limit` is set). A file has no splits. `columns`
-    maps our column names to those of the file: {"question": "task"}. Other columns are kept for reward functions.
+    files. The package makes the set "lab" itself (256 problems unless `limit` is set). Own data is a .jsonl, .csv or
+    .parquet file, which has no splits, a folder that `datasets` can load, or a hub id: `user/name`, with a
+    configuration and another split than `split` as `user/name:config@split`. `columns` maps our column names to those
+    of the data: {"question": "task"}. Other columns are kept for reward functions and graders. With
+    `needs_answer=False` rows of own data may lack an answer.
     """
     require(limit is None or limit >= 1, "limit", limit, "None or at least 1")
-    if is_file_name(name):
-        return _load_file(Path(name).expanduser(), columns)[:limit]
+    if is_own(name):
+        return _load_own(str(name), split, columns, needs_answer=needs_answer)[:limit]
     if columns:
-        raise ConfigError(f"`columns` only applies to a .jsonl or .parquet file; {str(name)!r} is not a file.")
+        raise ConfigError(f"`columns` only applies to data of your own; {str(name)!r} is a built-in problem set.")
     if name == "lab":
         return lab_problems(split, limit or NUM_HELD_OUT)
-    names = f"one of {', '.join(PROBLEM_SETS)}, lab or the path of a .jsonl or .parquet file"
-    require(str(name) in PROBLEM_SETS, "problems", str(name), names)
     return PROBLEM_SETS[str(name)].load(split, data_dir, limit)
 
 
+def is_own(name: str | Path) -> bool:
+    """Whether the name is that of the user's own data, not of a built-in problem set."""
+    return str(name) != "lab" and str(name) not in PROBLEM_SETS
+
+
 def is_file_name(name: str | Path) -> bool:
-    """Whether the name is that of a file, not of a problem set."""
-    return str(name).endswith((".jsonl", ".json", ".parquet"))
+    """Whether the name is that of a file of rows."""
+    return str(name).endswith((".jsonl", ".json", ".csv", ".parquet"))
+
+
+def short_name(name: str | Path) -> str:
+    """The name of a problem set in tables and file names.
+
+    >>> short_name("data/mine.jsonl"), short_name("user/sums:hard@test"), short_name("gsm8k")
+    ('mine', 'sums:hard@test', 'gsm8k')
+    """
+    return Path(name).stem if is_file_name(name) else Path(name).name
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -61,13 +78,13 @@ def parse_columns(text: str) -> dict[str, str]:
     return columns
 
 
-def _load_file(path: Path, columns: Mapping[str, str] | None) -> list[Problem]:
-    for name in columns or {}:
-        require(name in COLUMNS, "columns", name, f"a mapping from {', '.join(COLUMNS)} to columns of the file")
+def _load_own(name: str, split: str, columns: Mapping[str, str] | None, *, needs_answer: bool) -> list[Problem]:
+    for ours in columns or {}:
+        require(ours in COLUMNS, "columns", ours, f"a mapping from {', '.join(COLUMNS)} to columns of the data")
 
     def read(row: Row) -> Problem:
-        problem = make_problem(row, path.stem, columns)
-        if "####" in problem.answer:
+        problem = make_problem(row, short_name(name), columns, needs_answer=needs_answer)
+        if problem.answer and "####" in problem.answer:
             raise DataError(
                 "the answer contains '####', so it is a complete solution. Keep only the part after '####' as the "
                 "answer; the solution can go into a column 'solution'."
@@ -75,4 +92,9 @@ def _load_file(path: Path, columns: Mapping[str, str] | None) -> list[Problem]:
         names = [name for name in row if name not in COLUMNS and not _TRL_COLUMN.fullmatch(name)]
         return replace(problem, others={name: row[name] for name in names})
 
-    return read_problems(read_rows(path), read)
+    if is_file_name(name):
+        return read_problems(read_rows(Path(name).expanduser()), read)
+    if "/" not in name and not Path(name).is_dir():
+        names = f"one of {', '.join(PROBLEM_SETS)}, lab, a file or folder of rows, or a hub id such as user/name"
+        require(False, "problems", name, names)
+    return read_problems(read_data_set(name, split), read)

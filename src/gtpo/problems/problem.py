@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 class Problem:
     """A question and its final answer. `solution` is "" if none is published; `source` names the set and the row.
 
-    `others` holds the remaining columns of the user's own file, for reward functions.
+    The user's own data may have no answer (""), a prompt of several chat messages, whose last question is `question`,
+    and a system prompt for each row. `others` holds the remaining columns, for reward functions and graders.
     """
 
     question: str
@@ -38,6 +39,8 @@ class Problem:
     solution: str = ""
     subject: str | None = None
     level: int | None = None
+    prompt: Sequence[dict[str, str]] | None = field(default=None, hash=False)
+    system_prompt: str | None = None
     others: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
 
@@ -45,13 +48,17 @@ COLUMNS = tuple(column.name for column in fields(Problem) if column.name != "oth
 
 
 def to_messages(problem: Problem, system_prompt: str | None = SYSTEM_PROMPT) -> list[dict[str, str]]:
-    """The chat prompt of a problem, without a system message if `system_prompt` is None or "".
+    """The chat prompt of a problem. Its own system message or system prompt wins over `system_prompt`.
+
+    Without a system message if `system_prompt` is None or "".
 
     >>> to_messages(Problem("2 + 3 = ?", "5", "mine"), "Be brief.")
     [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': '2 + 3 = ?'}]
     """
-    system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    return [*system, {"role": "user", "content": problem.question}]
+    messages = list(problem.prompt or [{"role": "user", "content": problem.question}])
+    text = system_prompt if problem.system_prompt is None else problem.system_prompt
+    has_system = any(message["role"] == "system" for message in messages)
+    return messages if has_system or not text else [{"role": "system", "content": text}, *messages]
 
 
 def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_PROMPT) -> "Dataset":
@@ -65,7 +72,10 @@ def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_P
     message = {"role": Value("string"), "content": Value("string")}
     features = Features({"prompt": [message], **texts, "level": Value("int64")})
     problems = list(problems)
-    rows = [vars(problem) | {"prompt": to_messages(problem, system_prompt)} for problem in problems]
+    rows = [
+        vars(problem) | {"prompt": to_messages(problem, system_prompt), "answer": problem.answer or None}
+        for problem in problems
+    ]
     dataset = Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features=features)
     for name in dict.fromkeys(name for problem in problems for name in problem.others):
         try:

@@ -1,13 +1,14 @@
-"""Rows of problem files: reading JSON Lines and Parquet, and turning the columns of a row into a Problem.
+"""Rows of problem files: reading JSON Lines, CSV and Parquet, and turning the columns of a row into a Problem.
 
 `datasets` is not used here: it does not report the line of a broken row, takes seconds to import, and writes a cache.
 """
 
+import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gtpo.errors import DataError
 from gtpo.files import is_number, parse_json
@@ -17,10 +18,11 @@ Row = Mapping[str, Any]
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Each row of a .jsonl or .parquet file, with its place for errors. Blank lines are skipped."""
+    """Each row of a .jsonl, .csv or .parquet file, with its place for errors. Blank lines are skipped."""
     if not path.is_file():
-        raise DataError(f"{path} does not exist. Pass the path of a .jsonl or .parquet file.")
-    return _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path)
+        raise DataError(f"{path} does not exist. Pass the path of a .jsonl, .csv or .parquet file.")
+    readers = {".parquet": _parquet_rows, ".csv": _csv_rows}
+    return readers.get(path.suffix, _json_rows)(path)
 
 
 def read_problems(rows: Iterable[tuple[str, Row]], read: Callable[[Row], Problem]) -> list[Problem]:
@@ -34,16 +36,30 @@ def read_problems(rows: Iterable[tuple[str, Row]], read: Callable[[Row], Problem
     return problems
 
 
-def make_problem(row: Row, source: str, columns: Mapping[str, str] | None = None) -> Problem:
-    """A problem from a row with the columns of Problem. `columns` maps our names to those of the file."""
-    names = {name: name for name in COLUMNS} | dict(columns or {})
+def make_problem(
+    row: Row, source: str, columns: Mapping[str, str] | None = None, *, needs_answer: bool = True
+) -> Problem:
+    """A problem from a row with the columns of Problem. `columns` maps our names to those of the file.
+
+    `prompt` is used where the row has no `question`, or where `columns` names it.
+    """
+    given = dict(columns or {})
+    names = {name: name for name in COLUMNS} | given
+    for name in ("prompt", "answer"):
+        if name in given and given[name] not in row:
+            raise _missing_column(row, name, given[name])
+    has_prompt = names["prompt"] in row and ("prompt" in given or names["question"] not in row)
+    prompt = _messages(row, names["prompt"]) if has_prompt else None
+    has_answer = needs_answer or bool((_optional_text(row, names["answer"]) or "").strip())
     return Problem(
-        question=_text(row, names["question"]),
-        answer=_text(row, names["answer"]),
+        question=_question(prompt, names["prompt"]) if prompt else _text(row, "question", names["question"]),
+        answer=_text(row, "answer", names["answer"]) if has_answer else "",
         source=_optional_text(row, names["source"]) or source,
         solution=_optional_text(row, names["solution"]) or "",
         subject=_optional_text(row, names["subject"]),
         level=parse_level(row.get(names["level"])),
+        prompt=prompt,
+        system_prompt=_optional_text(row, names["system_prompt"]),
     )
 
 
@@ -57,8 +73,8 @@ def parse_level(value: object) -> int | None:
     return int(match[1]) if match else None
 
 
-def _text(row: Row, column: str) -> str:
-    """A column that must hold text or a number, as text: 27, "27" and 27.0 all become "27"."""
+def _text(row: Row, name: str, column: str) -> str:
+    """Our column `name`, which must hold text or a number, as text: 27, "27" and 27.0 all become "27"."""
     value = row.get(column)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -66,10 +82,47 @@ def _text(row: Row, column: str) -> str:
         value = str(value)
     if not isinstance(value, str) or not value.strip():
         if column not in row:
-            columns = f"{', '.join(row):.200}"
-            raise DataError(f"there is no column {column!r}, only {columns}. Map one to it: --columns {column}=NAME.")
-        raise DataError(f"the column {column!r} must hold text, got {value!r:.80}. Fix the row.")
+            raise _missing_column(row, name, column)
+        remedy = (
+            "Fix the row, or use rewards and a grader that need no answer." if name == "answer" else "Fix the row."
+        )
+        raise DataError(f"the column {column!r} must hold text, got {value!r:.80}. {remedy}")
     return _encodable(value.strip(), column)
+
+
+def _missing_column(row: Row, name: str, column: str) -> DataError:
+    chat = ", or --columns prompt=NAME for one of chat messages" if name == "question" else ""
+    columns = f"{', '.join(row):.200}"
+    return DataError(f"there is no column {column!r}, only {columns}. Map one to it: --columns {name}=NAME{chat}.")
+
+
+def _messages(row: Row, column: str) -> list[dict[str, str]]:
+    """The prompt of a row as chat messages: text is one message of the user."""
+    value = row[column]
+    if isinstance(value, str):
+        return [{"role": "user", "content": _text(row, "prompt", column)}]
+    if not isinstance(value, Sequence) or not value:
+        raise DataError(f"the column {column!r} must hold text or a list of chat messages, got {value!r:.80}.")
+    messages: list[dict[str, str]] = []
+    for number, message in enumerate(cast("Sequence[Any]", value), start=1):
+        filled = {key: part for key, part in message.items() if part is not None} if isinstance(message, dict) else {}
+        if filled.keys() != {"role", "content"} or not all(isinstance(part, str) for part in filled.values()):
+            raise DataError(
+                f"message {number} of the column {column!r} must be {{'role': …, 'content': …}} with texts, "
+                f"got {message!r:.80}. Fix the row."
+            )
+        messages.append({key: _encodable(filled[key], column) for key in ("role", "content")})
+    if messages[-1]["role"] == "assistant":
+        raise DataError(f"the column {column!r} ends with a message of the assistant. Remove it: the model answers.")
+    return messages
+
+
+def _question(prompt: Sequence[dict[str, str]], column: str) -> str:
+    """The last message of the user."""
+    questions = [message["content"] for message in prompt if message["role"] == "user"]
+    if not questions or not questions[-1].strip():
+        raise DataError(f"the column {column!r} has no message of the user. Add one with the question.")
+    return questions[-1].strip()
 
 
 def _encodable(text: str, column: str) -> str:
@@ -88,12 +141,27 @@ def _optional_text(row: Row, column: str) -> str | None:
     return None if is_missing else _encodable(str(value), column)
 
 
-def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
+def _read_text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 ({error}). Convert the file to UTF-8.") from error
-    for number, line in enumerate(text.split("\n"), start=1):
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    reader = csv.DictReader(_read_text(path).splitlines(keepends=True))
+    try:
+        for row in reader:
+            place = f"{path}, line {reader.line_num}"
+            if None in row or None in row.values():
+                raise DataError(f"{place}: the row does not have as many cells as the header. Fix the row.")
+            yield place, row
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: {error}. Write the file again as CSV.") from error
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    for number, line in enumerate(_read_text(path).split("\n"), start=1):
         place = f"{path}, line {number}"
         if not line.strip():
             continue
