@@ -1,6 +1,7 @@
 """Reward functions: the paper's format and correctness rewards, with answers graded in worker processes."""
 
 from gtpo.rewards.answers import are_correct, extract_answer, is_correct
+from gtpo.rewards.bounded import bounded
 from gtpo.rewards.completions import completion_text, question_text
 from gtpo.rewards.correctness import correctness_reward, paper_reward
 from gtpo.rewards.format import format_reward, format_score, has_format
@@ -10,6 +11,7 @@ __all__ = [
     "Grader",
     "GradingPool",
     "are_correct",
+    "bounded",
     "completion_text",
     "configure_grading",
     "correctness_reward",

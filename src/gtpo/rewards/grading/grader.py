@@ -5,7 +5,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gtpo.errors import DataError, GradingError, require
 from gtpo.rewards.grading.pool import GradingPool, Pair, Verdict
@@ -75,8 +75,7 @@ class Grader:
         self._recent.extend(graded.values())
         num_timeouts, num_crashes = self._recent.count("timeout"), self._recent.count("crash")
         num_failures, num_recent = num_timeouts + num_crashes, len(self._recent)
-        allowed = self.max_failure_fraction * max(num_recent, _WINDOW // 4)
-        if not failed or num_failures < _MIN_FAILURES or num_failures <= allowed:
+        if not failed or not has_too_many_failures(self._recent, self.max_failure_fraction):
             return
         self._recent.clear()
         raise GradingError(
@@ -85,6 +84,12 @@ class Grader:
             f"{self.max_failure_fraction}. Their rewards would be noise. Look at the answers (such as "
             f"{failed[0][0][:80]!r}); if they are valid, raise timeout with configure_grading()."
         )
+
+
+def has_too_many_failures(recent: Collection[str], max_fraction: float) -> bool:
+    """Whether at least 32 of the recent calls failed, and more than this fraction of them (of 256 if fewer)."""
+    num_failures = sum(verdict in ("timeout", "crash") for verdict in recent)
+    return num_failures >= _MIN_FAILURES and num_failures > max_fraction * max(len(recent), _WINDOW // 4)
 
 
 def configure_grading(*, num_workers: int = 2, timeout: float = 5.0, max_failure_fraction: float = 0.1) -> None:

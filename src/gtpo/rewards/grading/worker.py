@@ -1,11 +1,12 @@
-"""The program of a grading worker: a process that receives pairs of answers and replies whether they are equivalent.
+"""The program of a worker: a process that receives calls of one function and replies with what it returned.
 
 It is started by path, with a socket as standard input, and sends R when it is ready. A request is a line: a JSON list
-of [answer, gold] or [answer, gold, question]. The reply is one byte per pair: 1 equivalent, 0 not equivalent
-(or nested too deeply), ! the grading failed. Memory is bounded. An alarm ends a worker that hangs without a parent.
+of calls, each a list of positional arguments or an object of keyword arguments. The reply to each call is a line: a
+JSON object with `value` or `error`. Memory is bounded. A worker that hangs ends by an alarm, or with its parent.
 """
 
 import contextlib
+import importlib
 import json
 import logging
 import os
@@ -13,33 +14,63 @@ import resource
 import signal
 import socket
 import sys
+import threading
+import time
+import traceback
+from typing import Any
 
-_MEMORY_BYTES = 4 * 2**30
 
-
-def main(alarm_seconds: float) -> None:
+def main(target: str, gigabytes: float, alarm_seconds: float) -> None:
     """Answer requests until the parent closes the connection. An error before the first is printed to stderr."""
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     logging.disable()
-    from gtpo.rewards.equivalence import equivalent
-
-    assert equivalent(r"(x+1)^2", r"x^2+2x+1"), "latex2sympy does not work"
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    module, _, name = target.partition(":")
+    function: Any = getattr(importlib.import_module(module), name)
+    function = getattr(function, "__wrapped__", function)  # without the decorator that sends calls to a worker
+    if name == "equivalent":
+        assert function(r"(x+1)^2", r"x^2+2x+1"), "latex2sympy does not work"
+    _bound_memory(gigabytes)
     connection = socket.socket(fileno=os.dup(0))
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, sys.stderr.fileno())
     connection.sendall(b"R")
     for line in connection.makefile("rb"):
-        for pair in json.loads(line):
+        for call in json.loads(line):
             signal.setitimer(signal.ITIMER_REAL, alarm_seconds)
-            try:
-                verdict = b"1" if equivalent(*pair) else b"0"
-            except RecursionError:
-                verdict = b"0"
-            except Exception:
-                verdict = b"!"
+            reply = _reply(function, call)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            connection.sendall(verdict)
+            connection.sendall(reply)
+
+
+def _reply(function: Any, call: Any) -> bytes:
+    try:
+        value = function(**call) if isinstance(call, dict) else function(*call)
+        value = value.tolist() if hasattr(value, "tolist") else value
+        return json.dumps({"value": value}, default=float).encode("ascii") + b"\n"
+    except MemoryError:
+        return b'{"failure": "crash"}\n'
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error!s:.500} ({os.path.basename(place.filename)}, line {place.lineno})"
+        return json.dumps({"error": text}).encode("ascii") + b"\n"
+
+
+def _bound_memory(gigabytes: float) -> None:
+    """Allow this much memory in addition to what the imported modules take."""
+    with contextlib.suppress(ValueError, OSError):
+        with open("/proc/self/statm") as file:
+            taken = int(file.read().split()[0]) * resource.getpagesize()
+        limit = taken + int(gigabytes * 2**30)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _end_with(parent: int) -> None:
+    """Kill this process and those that it started when the parent has ended, whatever the function is doing."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]))
