@@ -26,7 +26,7 @@ GRAPH = {
     "runs": "errors files health logged records",
     "verl": "core credit errors",
     "trl": "core credit errors files health logged records",
-    "evaluation": "errors files models problems rewards statistics text",
+    "evaluation": "errors files importing models problems rewards statistics text",
     "compare": "errors evaluation runs statistics",
     "report": "files logged runs text",
     "token_view": "core errors files records text",

@@ -132,7 +132,7 @@ def _engine(name: str, model: str, options: Any) -> Any:
     if name == "vllm":
         from gtpo.evaluation.engines.vllm import VLLMEngine
 
-        return VLLMEngine(model, **options)
+        return VLLMEngine.load(model, **options)
     from gtpo.evaluation.engines import load_engine
 
     return load_engine(name, model)

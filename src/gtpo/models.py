@@ -110,6 +110,8 @@ def cannot_load(name: str, reason: object, base: str | None = None) -> ConfigErr
             f"Model {base!r}, the base of the LoRA adapter {name}, cannot be loaded: {first_line}. Download it, or "
             f"correct base_model_name_or_path in {Path(name) / ADAPTER_CONFIG}."
         )
+    if isinstance(reason, Exception) and not Path(name).exists():
+        first_line = f"there is no such folder, and it cannot be loaded from the hub ({first_line})"
     return ConfigError(
         f"Model {name!r} cannot be loaded: {first_line}. Pass a hub id, a folder with weights and tokenizer files, "
         "the folder of a finished run, or the word lab."

@@ -203,7 +203,7 @@ def test_wrong_requests_are_refused_before_any_work(toy, tmp_path):
         evaluate(["m"], [toy], settings, tmp_path, batch_size=0)
     with pytest.raises(ConfigError, match="at least one problem set"):
         evaluate(["m"], [], settings, tmp_path)
-    with pytest.raises(ConfigError, match=r"columns only apply to \.jsonl and \.parquet files"):
+    with pytest.raises(ConfigError, match="columns only apply to data of your own"):
         evaluate(["m"], ["lab"], settings, tmp_path, columns={"question": "task"})
 
 

@@ -5,6 +5,7 @@ import pytest
 import gtpo.rewards
 from gtpo.evaluation.estimators import maj_at_k
 from gtpo.evaluation.evaluate import no_progress
+from gtpo.evaluation.graders import find_grader
 from gtpo.evaluation.samples import Sample
 from gtpo.evaluation.votes import grade, merge_answers
 
@@ -15,7 +16,7 @@ def samples(*answers, gold="1", question=None):
 
 
 def graded(*answers, gold="1", question=None):
-    (votes,) = grade([samples(*answers, gold=gold, question=question)], no_progress)
+    (votes,) = grade([samples(*answers, gold=gold, question=question)], find_grader("answer"), no_progress)
     return votes
 
 
@@ -87,5 +88,5 @@ def test_very_long_answers_are_compared_as_text(monkeypatch):
 @pytest.mark.parametrize("num_answers", [0, 1])
 def test_progress_counts_distinct_answers(num_answers):
     calls = []
-    grade([samples(*["2"] * num_answers, None)], lambda *call: calls.append(call))
+    grade([samples(*["2"] * num_answers, None)], find_grader("answer"), lambda *call: calls.append(call))
     assert calls == [(task, n, num_answers) for task in ("grading", "merging") for n in range(num_answers + 1)]

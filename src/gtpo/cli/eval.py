@@ -2,6 +2,8 @@
 
 import argparse
 import dataclasses
+import hashlib
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -10,22 +12,26 @@ from typing import TYPE_CHECKING, Any
 from gtpo.cli.console import ProgressBar, show
 from gtpo.errors import ConfigError
 from gtpo.evaluation.sampling import ENGINES, GPU_MEMORY, SamplingSettings
-from gtpo.files import writing
+from gtpo.files import parse_json, writing
+from gtpo.text import printable
 
 if TYPE_CHECKING:
     from gtpo.evaluation.evaluate import Evaluation
+    from gtpo.report.curves import Panel
 
 _EPILOG = """\
 examples:
   gtpo eval lab
   gtpo eval lab --problems lab --limit 20 --samples 4 --out runs/eval-small
   gtpo eval runs/my-model Qwen/Qwen2.5-3B-Instruct --problems aime24,aime25,amc23 --samples 64 --k 1,4,8,16,32,64
-  gtpo eval --from runs/eval/*/*.jsonl --layout paper
+  gtpo eval runs/mine --all-checkpoints --problems mine.jsonl --grader mine:is_right
+  gtpo eval --from runs/eval/*/*/*.jsonl --layout paper
 
 To resume an interrupted evaluation, run the same command again.
 """
 
 _DEFAULT_OUT = Path("runs/eval")
+_LONGEST_NAME = 100
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -41,7 +47,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--from", dest="files", nargs="+", type=Path, metavar="FILE", help=files_help)
     ks_help = "the k of pass@k and maj@k (default: 1,4,8,16,32,64 up to the number of samples, and that number)"
     parser.add_argument("--k", type=_numbers, metavar="NUMBERS", help=ks_help)
-    out_help = "folder for samples, results.json and the figure (default: runs/eval; with --from: nothing is written)"
+    steps_help = "evaluate the start, every checkpoint and the final model of one run, over steps"
+    parser.add_argument("--all-checkpoints", action="store_true", help=steps_help)
+    grader_help = "answer (default), boxed, math-verify, or package.module:function"
+    parser.add_argument("--grader", default="answer", metavar="NAME", help=grader_help)
+    out_help = "folder for samples, results.json and the figure (default: a folder in runs/eval named after models and"
+    out_help += " problems; with --from: nothing is written)"
     parser.add_argument("--out", type=Path, metavar="DIR", help=out_help)
     layout_help = "print tables (default), table 1 of the paper as Markdown, or JSON"
     parser.add_argument("--layout", choices=("table", "paper", "json"), default="table", help=layout_help)
@@ -64,11 +75,11 @@ def _add_sampling_options(parser: argparse.ArgumentParser) -> dict[str, str]:
         flags[action.dest] = flag
 
     names = "gsm8k, math, math500, aime24, aime25, amc23, lab"
-    add("--problems", str, "NAMES", f"comma-separated: {names}, .jsonl or .parquet files (default: lab)")
+    add("--problems", str, "NAMES", f"comma-separated: {names}, files, folders or hub ids (default: lab)")
     num_samples = SamplingSettings.num_samples
     add("--samples", int, "N", f"samples per problem (default: {num_samples})", "num_samples")
     add("--data-dir", str, "DIR", "read the named problem sets from JSONL files in DIR instead of the hub")
-    add("--columns", str, "MAP", "column names of a problem file, as in question=task,answer=truth")
+    add("--columns", str, "MAP", "column names of your data, as in question=task,answer=truth")
     add("--temperature", float, "T", "default: 0 (greedy) for one sample, 0.9 for several")
     add("--top-p", float, "P", "sample from the most likely tokens of this total mass (default: 1.0)")
     add("--max-new-tokens", int, "N", "default: 1500, or what the prompts leave of the model's context")
@@ -93,28 +104,109 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--from measures existing samples, so {flags} would have no effect. Omit them.")
     if "gpu_memory" in given and given.get("engine") != "vllm":
         raise ConfigError("--gpu-memory only applies to --engine vllm. Omit it.")
-    evaluation = _measure(args, given)
-    _print(evaluation, args.layout)
-    if args.models or args.out:
-        _write(evaluation, args.out or _DEFAULT_OUT)
+    if args.all_checkpoints and len(args.models) != 1:
+        raise ConfigError("--all-checkpoints takes the folder of one run, and no sample files.")
+    problem_sets = [name.strip() for name in given.pop("problems", "lab").split(",") if name.strip()]
+    steps = _steps_of(Path(args.models[0])) if args.all_checkpoints else None
+    models = list(args.models) if steps is None else list(steps)
+    out = args.out or (None if args.files else _default_out(args.models, problem_sets, args.all_checkpoints))
+    if out is not None and not args.files:
+        _require_same_results(out, models, problem_sets)
+    _announce(args.grader)
+    evaluation = _measure(args, models, problem_sets, out, given)
+    if steps is None or args.layout != "table":
+        _print(evaluation, args.layout)
+    else:
+        _print_steps(evaluation, steps)
+    if out is not None:
+        _write(evaluation, out, steps)
     return 0
 
 
-def _measure(args: argparse.Namespace, given: dict[str, Any]) -> "Evaluation":
+def _steps_of(run: Path) -> dict[str, int]:
+    """The models of a run, each with its step: the start, every checkpoint, the best one, and the final model."""
+    from gtpo.training.checkpoints import models_of
+
+    return models_of(run)
+
+
+def _default_out(models: list[str], problem_sets: list[str], is_over_steps: bool) -> Path:
+    """A folder for these models and problem sets: the same command finds it again, and another one does not."""
+    from gtpo.evaluation.evaluate import slug
+    from gtpo.problems.loading import short_name
+
+    name = f"{'-vs-'.join(map(slug, models))}{'-steps' if is_over_steps else ''}-on-"
+    name += "-".join(slug(short_name(name)) for name in problem_sets)
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return _DEFAULT_OUT / name
+
+
+def _require_same_results(out: Path, models: list[str], problem_sets: list[str]) -> None:
+    """Refuse to overwrite results that are about other models or problem sets."""
+    from gtpo.evaluation.evaluate import model_name
+    from gtpo.problems.loading import is_own, short_name
+
+    try:
+        results = parse_json((out / "results.json").read_text())["results"]
+        before = {(str(result["model"]), str(result["problems"]["name"])) for result in results}
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    sets = [short_name(name) if is_own(name) else name for name in problem_sets]
+    lost = before - {(model_name(model), name) for model in models for name in sets}
+    if lost:
+        model, problems = sorted(lost)[0]
+        raise ConfigError(
+            f"{out / 'results.json'} has results of {model} on {problems}, which this evaluation would overwrite. "
+            "Choose another folder with --out, or pass that model and problem set too."
+        )
+
+
+def _announce(grader: str) -> None:
+    """Import the user's grader before any work, and report where it comes from."""
+    from gtpo.evaluation.graders import find_grader
+
+    judge = find_grader(grader).judge
+    if ":" in grader and judge is not None:
+        source = getattr(inspect.unwrap(judge), "__code__", None)
+        place = "Python itself" if source is None else source.co_filename
+        sys.stderr.write(printable(f"the grader {grader} is imported from {place}") + "\n")
+
+
+def _measure(
+    args: argparse.Namespace, models: list[str], problem_sets: list[str], out: Path | None, given: dict[str, Any]
+) -> "Evaluation":
     """Sample the models, unless there are files, and measure the samples."""
     from gtpo.evaluation.evaluate import evaluate, from_files
     from gtpo.problems.loading import parse_columns
 
     with ProgressBar() as progress:
-        if args.files:
-            return from_files(args.files, ks=args.k, progress=progress)
-        problem_sets = [name.strip() for name in given.pop("problems", "lab").split(",") if name.strip()]
+        if args.files or out is None:
+            return from_files(args.files, ks=args.k, grader=args.grader, progress=progress)
         names = [field.name for field in dataclasses.fields(SamplingSettings) if field.name in given]
         settings = SamplingSettings(**{name: given.pop(name) for name in names})
         if "columns" in given:
             given["columns"] = parse_columns(given["columns"])
-        out = args.out or _DEFAULT_OUT
-        return evaluate(args.models, problem_sets, settings, out, ks=args.k, progress=progress, **given)
+        return evaluate(models, problem_sets, settings, out, ks=args.k, grader=args.grader, progress=progress, **given)
+
+
+def _print_steps(evaluation: "Evaluation", steps: dict[str, int]) -> None:
+    """A table of pass@k over the steps of a run, for each problem set."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from gtpo.evaluation.tables import sampling_lines, step_rows
+
+    for problems in dict.fromkeys(measured.problems for measured in evaluation.measurements):
+        header, *rows = step_rows(evaluation, problems, steps)
+        table = Table(title=Text(printable(problems)), title_justify="left")
+        for heading in header:
+            table.add_column(Text(heading), justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
+        caption = "\n".join([*lines[:1], "in brackets: bootstrap 95 % intervals over problems"])
+        show(table, Text(caption), width=max(80, 30 * len(header)))
 
 
 def _print(evaluation: "Evaluation", layout: str) -> None:
@@ -122,7 +214,6 @@ def _print(evaluation: "Evaluation", layout: str) -> None:
     from rich.text import Text
 
     from gtpo.evaluation.tables import markdown, paper_rows, sampling_lines, summary_rows
-    from gtpo.text import printable
 
     if layout == "json":
         sys.stdout.write(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
@@ -143,19 +234,41 @@ def _print(evaluation: "Evaluation", layout: str) -> None:
         show(table, Text(caption), width=max(80, 30 * len(header)))
 
 
-def _write(evaluation: "Evaluation", out: Path) -> None:
+def _write(evaluation: "Evaluation", out: Path, steps: dict[str, int] | None) -> None:
     from gtpo.report.evaluations import evaluation_panels
     from gtpo.report.figure import draw_evaluations
 
     document = evaluation.to_json()
+    if steps is not None:
+        for result in document["results"]:
+            result["step"] = steps[result["model"]]
     results = out / "results.json"
     figures = [out / "curves.png", out / "curves.svg"]
-    panels = evaluation_panels((result, result["model"]) for result in document["results"])
+    if steps is None:
+        panels = evaluation_panels((result, result["model"]) for result in document["results"])
+    else:
+        panels = _panels_over_steps(document["results"])
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
         draw_evaluations(panels, figures)
     sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
+
+
+def _panels_over_steps(results: list[dict[str, Any]]) -> "list[Panel]":
+    """A panel per problem set with pass@k in percent over the steps of a run, a line for each k."""
+    from gtpo.report.curves import Line, Panel
+
+    panels: dict[str, Panel] = {}
+    for problems in dict.fromkeys(result["problems"]["name"] for result in results):
+        own = sorted((result for result in results if result["problems"]["name"] == problems), key=lambda r: r["step"])
+        names = [name for name in own[0]["metrics"] if name.startswith("pass@")]
+        lines: list[Line] = []
+        for name in names:
+            columns = [[100 * result["metrics"][name][key] for result in own] for key in ("value", "low", "high")]
+            lines.append(Line(name, [float(result["step"]) for result in own], *columns))
+        panels[problems] = Panel("pass", problems, "pass@k, %", lines)
+    return list(panels.values())
 
 
 def _numbers(text: str) -> list[int]:

@@ -1,5 +1,6 @@
 """An evaluation: models × problem sets, each pair with its own sample file, and the metrics of these files."""
 
+import contextlib
 import dataclasses
 import errno
 import gc
@@ -15,6 +16,7 @@ import gtpo
 from gtpo.errors import ConfigError, require, require_choice
 from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.estimators import require_k
+from gtpo.evaluation.graders import ANSWER, find_grader
 from gtpo.evaluation.metrics import Difference, Measurement, compare, measure, require_distinct
 from gtpo.evaluation.samples import (
     Sample,
@@ -29,7 +31,7 @@ from gtpo.evaluation.votes import Progress
 from gtpo.files import locked, writing
 from gtpo.models import find_model
 from gtpo.problems import Problem, load_problems, to_messages
-from gtpo.problems.loading import is_file_name
+from gtpo.problems.loading import is_own, short_name
 from gtpo.problems.problem import encode_prompt
 
 BATCH_SIZES = {"transformers": 64, "vllm": 1024}
@@ -55,6 +57,7 @@ class Evaluation:
                     "num_problems": measured.num_problems,
                     "settings": measured.header["settings"],
                     "engine": measured.header["engine"],
+                    "grader": measured.grader,
                     "metrics": {**metrics, "mean_entropy": metrics.get("mean_entropy")},  # vLLM returns no entropy
                 }
             )
@@ -77,6 +80,7 @@ def evaluate(
     data_dir: str | None = None,
     limit: int | None = None,
     columns: Mapping[str, str] | None = None,
+    grader: str = ANSWER,
     batch_size: int | None = None,
     gpu_memory: float = GPU_MEMORY,
     trust_remote_code: bool = False,
@@ -85,7 +89,8 @@ def evaluate(
     """Sample each model on each problem set into `out`, resuming where an earlier call stopped, and measure.
 
     The sample files are `out/<model>/<problem set>.jsonl`; `from_files` measures them again without a model. `columns`
-    maps our column names to those of the problem sets that are files. `trust_remote_code` lets models run their code.
+    maps our column names to those of the user's own problem sets. `grader` is a name of `gtpo.evaluation.graders` or
+    `package.module:function`. `trust_remote_code` lets models run their code.
     """
     require_choice("engine", engine, ENGINES)
     batch_size = BATCH_SIZES[engine] if batch_size is None else batch_size
@@ -93,14 +98,21 @@ def evaluate(
     require(len(problem_sets) >= 1, "problems", ",".join(problem_sets), "at least one problem set")
     for k in ks or []:
         require_k(settings.num_samples, k)
-    models = [_model_name(model) for model in models]
-    set_names = [Path(name).stem if is_file_name(name) else name for name in problem_sets]
-    require_distinct([(_slug(model), _slug(name)) for model in models for name in set_names])
-    paths = {(model, name): out / _slug(model) / f"{_slug(name)}.jsonl" for model in models for name in set_names}
-    if columns and not any(map(is_file_name, problem_sets)):
-        raise ConfigError("columns only apply to .jsonl and .parquet files, and no problem set is one. Omit them.")
+    models = [model_name(model) for model in models]
+    set_names = [short_name(name) if is_own(name) else name for name in problem_sets]
+    require_distinct([(slug(model), slug(name)) for model in models for name in set_names])
+    paths = {(model, name): out / slug(model) / f"{slug(name)}.jsonl" for model in models for name in set_names}
+    if columns and not any(map(is_own, problem_sets)):
+        raise ConfigError("columns only apply to data of your own, and all problem sets are built-in. Omit them.")
+    needs_answer = find_grader(grader).needs_answer
     loaded_sets = [
-        load_problems(name, data_dir=data_dir, limit=limit, columns=columns if is_file_name(name) else None)
+        load_problems(
+            name,
+            data_dir=data_dir,
+            limit=limit,
+            columns=columns if is_own(name) else None,
+            needs_answer=needs_answer,
+        )
         for name in problem_sets
     ]
     with writing(out):
@@ -115,16 +127,20 @@ def evaluate(
             sample_problems(loaded, model, name, problems, settings, path, batch_size=batch_size, progress=progress)
         del loaded
         gc.collect()  # vLLM releases the GPU when nothing refers to the engine
-    return from_files(list(paths.values()), ks=ks, progress=progress)
+    return from_files(list(paths.values()), ks=ks, grader=grader, progress=progress)
 
 
 def from_files(
-    paths: Sequence[Path], *, ks: Sequence[int] | None = None, progress: Progress = no_progress
+    paths: Sequence[Path],
+    *,
+    ks: Sequence[int] | None = None,
+    grader: str = ANSWER,
+    progress: Progress = no_progress,
 ) -> Evaluation:
     """Measure sample files: metrics, intervals and differences, without a model."""
     files = [read_samples(path) for path in paths]
     require_distinct([(file.header["model"], file.header["problems"]["name"]) for file in files])
-    measurements = [measure(file, ks, progress) for file in files]
+    measurements = [measure(file, ks, progress, grader) for file in files]
     return Evaluation(measurements, compare(measurements))
 
 
@@ -140,6 +156,49 @@ def sample_problems(
     progress: Progress,
 ) -> None:
     """Append every missing sample to `path`, batch by batch. A second process that samples into it is refused."""
+    request = make_request(engine, model, name, problems, settings)
+    total = len(problems) * request.settings.num_samples
+    task = f"{model} on {name}"
+    refusal = f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out."
+    with locked(path.with_suffix(".lock"), refusal):
+        num_done = start_or_resume(path, request.header, batch_size, lambda count: _digest(problems[:count]))
+        for start in range(num_done, total, batch_size):
+            progress(task, start, total)
+            append_samples(path, request.sample(engine, range(start, min(start + batch_size, total))))
+        progress(task, total, total)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is sampled: problems, their encoded prompts, and settings that fit the model's context."""
+
+    problems: Sequence[Problem]
+    prompts: list[list[int]]
+    settings: SamplingSettings
+    header: SampleHeader
+
+    def sample(self, engine: Engine, numbers: Sequence[int]) -> list[Sample]:
+        """The samples with these numbers, which count the samples of all problems."""
+        rows = [divmod(number, self.settings.num_samples) for number in numbers]
+        seeds = [row_seed(self.settings.seed, problem, sample) for problem, sample in rows]
+        texts = engine.sample([self.prompts[problem] for problem, _ in rows], seeds, self.settings)
+        return [
+            Sample(
+                problem,
+                sample,
+                self.problems[problem].answer,
+                **dataclasses.asdict(text),
+                question=None if sample else self.problems[problem].question,
+                columns=None if sample else _json_columns(self.problems[problem]),
+            )
+            for (problem, sample), text in zip(rows, texts, strict=True)
+        ]
+
+
+def make_request(
+    engine: Engine, model: str, name: str, problems: Sequence[Problem], settings: SamplingSettings
+) -> Request:
+    """Encode the prompts of the problem set `name`, and describe the request in the header of a sample file."""
     if not problems:
         raise ConfigError(f"The problem set {name!r} is empty. Check its file, or raise the limit on its problems.")
     prompts = [encode_prompt(engine.tokenizer, to_messages(problem, settings.system_prompt)) for problem in problems]
@@ -151,44 +210,37 @@ def sample_problems(
         "problems": {"name": name, "count": len(problems), "sha256": _digest(problems)},
         "settings": cast("SettingsHeader", dataclasses.asdict(settings)),
     }
-    total = len(problems) * settings.num_samples
-    task = f"{model} on {name}"
-    refusal = f"Another evaluation is writing {path}. Wait for it, or choose another folder with --out."
-    with locked(path.with_suffix(".lock"), refusal):
-        num_done = start_or_resume(path, header, batch_size, lambda count: _digest(problems[:count]))
-        for start in range(num_done, total, batch_size):
-            progress(task, start, total)
-            rows = [divmod(row, settings.num_samples) for row in range(start, min(start + batch_size, total))]
-            seeds = [row_seed(settings.seed, problem, sample) for problem, sample in rows]
-            texts = engine.sample([prompts[problem] for problem, _ in rows], seeds, settings)
-            samples = [
-                Sample(
-                    problem,
-                    sample,
-                    problems[problem].answer,
-                    **dataclasses.asdict(text),
-                    question=None if sample else problems[problem].question,
-                )
-                for (problem, sample), text in zip(rows, texts, strict=True)
-            ]
-            append_samples(path, samples)
-        progress(task, total, total)
+    return Request(problems, prompts, settings, header)
 
 
-def _model_name(model: str) -> str:
+def _json_columns(problem: Problem) -> dict[str, Any] | None:
+    """The other columns of a problem that fit into JSON, for graders of the user; None if there are none."""
+    columns: dict[str, Any] = {}
+    for name, value in problem.others.items():
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            json.dumps(value, allow_nan=False)
+            columns[name] = value
+    return columns or None
+
+
+def model_name(model: str) -> str:
     """The name of a model in tables and files: as given, but "lab" for the folder of the shipped model."""
     location = Path(find_model(model).location)
     is_lab = location.resolve() == Path(find_model("lab").location).resolve()
     return "lab" if is_lab else model.rstrip("/")
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
     """A name as a single folder name: `org/model-7B` becomes `org--model-7B`."""
     parts = [re.sub(r"[^\w.+=-]", "-", part) for part in name.split("/")]
     return "--".join(part for part in parts if part.strip(".")) or "model"
 
 
 def _digest(problems: Sequence[Problem]) -> str:
-    """Identifies the questions and their gold answers."""
-    content = json.dumps([[problem.question, problem.answer] for problem in problems])
+    """Identifies the prompts and their gold answers."""
+    rows: list[list[Any]] = [[problem.question, problem.answer] for problem in problems]
+    for row, problem in zip(rows, problems, strict=True):
+        if problem.prompt is not None or problem.system_prompt is not None:
+            row += [problem.prompt, problem.system_prompt]
+    content = json.dumps(rows)
     return hashlib.sha256(content.encode()).hexdigest()[:16]

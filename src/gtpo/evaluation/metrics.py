@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.estimators import maj_at_ks, pass_at_k, require_k
+from gtpo.evaluation.graders import ANSWER, find_grader
 from gtpo.evaluation.samples import Sample, SampleFile, SampleHeader
 from gtpo.evaluation.votes import Progress, Votes, grade
 from gtpo.statistics import PairedDifference, bootstrap_interval, paired_difference
@@ -37,6 +38,7 @@ class Measurement:
     problems: str
     header: SampleHeader
     values: dict[str, NDArray[np.float64]]
+    grader: str = ANSWER
 
     @property
     def num_problems(self) -> int:
@@ -70,17 +72,17 @@ def default_ks(num_samples: int) -> list[int]:
     return sorted({num_samples, *(k for k in (1, 4, 8, 16, 32, 64) if k <= num_samples)})
 
 
-def measure(file: SampleFile, ks: Sequence[int] | None, progress: Progress) -> Measurement:
+def measure(file: SampleFile, ks: Sequence[int] | None, progress: Progress, grader: str = ANSWER) -> Measurement:
     """Grade a sample file and compute every metric of every problem that has all its samples."""
     ks = default_ks(file.num_samples) if ks is None else sorted(set(ks))
     for k in ks:
         require_k(file.num_samples, k)
     by_problem = _complete_problems(file)
-    graded = grade(by_problem, progress)
+    graded = grade(by_problem, find_grader(grader), progress)
     rows = [_problem_metrics(samples, votes, ks) for samples, votes in zip(by_problem, graded, strict=True)]
     columns = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
     values = {name: column for name, column in columns.items() if np.isfinite(column).all()}
-    return Measurement(file.header["model"], file.header["problems"]["name"], file.header, values)
+    return Measurement(file.header["model"], file.header["problems"]["name"], file.header, values, grader)
 
 
 def compare(measurements: Sequence[Measurement]) -> list[Difference]:
@@ -141,10 +143,12 @@ def _problem_metrics(samples: Sequence[Sample], votes: Votes, ks: Sequence[int])
 
     answers, is_correct = votes
     metrics = {f"pass@{k}": pass_at_k(len(samples), sum(is_correct), k) for k in ks}
-    for k, majority in zip(ks, maj_at_ks(answers, is_correct, ks), strict=True):
-        metrics[f"maj@{k}"] = majority
+    if answers is not None:
+        for k, majority in zip(ks, maj_at_ks(answers, is_correct, ks), strict=True):
+            metrics[f"maj@{k}"] = majority
     if len(samples) > 1:
-        metrics["distinct_answers"] = len(set(answers) - {None})
+        if answers is not None:
+            metrics["distinct_answers"] = len(set(answers) - {None})
         metrics["distinct_completions"] = len({sample.text for sample in samples})
     metrics["format_rate"] = float(np.mean([has_format(sample.text) for sample in samples]))
     metrics["mean_length"] = float(np.mean([sample.num_tokens for sample in samples]))

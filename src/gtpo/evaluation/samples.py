@@ -54,7 +54,8 @@ class SampleHeader(TypedDict):
 class Sample:
     """One line: the `sample`-th completion of the `problem`-th problem, and the gold answer to grade it against.
 
-    The first sample of a problem also holds the question. It is None in the others, and in files of earlier versions.
+    The gold answer is "" if the problem has none. The first sample of a problem also holds the question, and the other
+    columns of the user's own data. They are None in the other samples, and in files of earlier versions.
     """
 
     problem: int
@@ -65,6 +66,7 @@ class Sample:
     truncated: bool
     entropy: float | None
     question: str | None = None
+    columns: dict[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +88,7 @@ def read_samples(path: Path) -> SampleFile:
     try:
         content = path.read_bytes()
     except OSError as error:
-        remedy = "Pass sample files, as in runs/eval/*/*.jsonl."
+        remedy = "Pass sample files, as in runs/eval/*/*/*.jsonl."
         raise DataError(f"Cannot read {path}: {error.strerror}. {remedy}") from error
     *lines, torn = content.split(b"\n")
     if torn:
@@ -139,9 +141,16 @@ def start_or_resume(path: Path, header: SampleHeader, batch_size: int, digest: C
 
 def append_samples(path: Path, samples: Sequence[Sample]) -> None:
     """Append a batch in a single write."""
-    lines = b"".join(_line(dataclasses.asdict(sample)) for sample in samples)
+    lines = b"".join(map(_sample_line, samples))
     with writing(path, "Free some disk space; the same command then resumes."), path.open("ab") as file:
         file.write(lines)
+
+
+def _sample_line(sample: Sample) -> bytes:
+    row = dataclasses.asdict(sample)
+    if sample.columns is None:
+        del row["columns"]  # most files have none
+    return _line(row)
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

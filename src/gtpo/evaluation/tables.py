@@ -1,9 +1,10 @@
 """Tables as rows of strings: the metrics of one problem set, and the table of the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gtpo.errors import DataError
 from gtpo.evaluation.evaluate import Evaluation
+from gtpo.evaluation.graders import ANSWER
 from gtpo.evaluation.metrics import Estimate, Measurement
 from gtpo.statistics import PairedDifference
 from gtpo.text import MISSING, printable
@@ -45,6 +46,17 @@ def summary_rows(evaluation: Evaluation, problems: str) -> list[list[str]]:
     return rows
 
 
+def step_rows(evaluation: Evaluation, problems: str, steps: Mapping[str, int]) -> list[list[str]]:
+    """pass@k of one problem set over the steps of a run, header first. `steps` maps each model to its step."""
+    measurements = [measured for measured in evaluation.measurements if measured.problems == problems]
+    names = [name for name in measurements[0].estimates if name.startswith("pass@")]
+    rows = [["step", *map(_label, names), "model"]]
+    for measured in sorted(measurements, key=lambda measured: steps[measured.model]):
+        cells = [_cell(name, measured.estimates.get(name)) for name in names]
+        rows.append([str(steps[measured.model]), *cells, printable(measured.model)])
+    return rows
+
+
 def sampling_lines(measurements: Sequence[Measurement]) -> list[str]:
     """How the samples were made, one line per distinct description; with the models, if there are several lines."""
     models: dict[str, list[str]] = {}
@@ -64,6 +76,7 @@ def _sampling_line(measured: Measurement) -> str:
     return (
         f"{measured.num_problems} problems × {settings['num_samples']} sample{plural}, {sampling}, "
         f"at most {settings['max_new_tokens']} tokens, seed {settings['seed']}"
+        f"{'' if measured.grader == ANSWER else f', graded by {printable(measured.grader)}'}"
     )
 
 

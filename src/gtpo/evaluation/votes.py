@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 
+from gtpo.errors import DataError
+from gtpo.evaluation.graders import Grader
 from gtpo.evaluation.samples import Sample
 
 Progress = Callable[[str, int, int], None]
@@ -11,10 +13,11 @@ Progress = Callable[[str, int, int], None]
 Pair = tuple[str, str, str | None]
 """An answer, what it is compared with, and the question if it is known."""
 
-Votes = tuple[list[str | None], list[bool]]
+Votes = tuple[list[str | None] | None, list[bool]]
 """The answer of each sample of a problem, and whether it is correct.
 
-Answers that mean the same have the same spelling. The answer is None for a completion without one.
+Answers that mean the same have the same spelling. The answer is None for a completion without one. There are no
+answers at all if the grader judges complete completions.
 """
 
 MAX_COMPARED = 1000
@@ -25,11 +28,18 @@ _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,6})?")
 """At most 15 digits: two such numbers are equal if and only if they are equal as floats."""
 
 
-def grade(problems: Sequence[Sequence[Sample]], progress: Progress) -> list[Votes]:
+def grade(problems: Sequence[Sequence[Sample]], grader: Grader, progress: Progress) -> list[Votes]:
     """The votes of each problem. All its correct answers mean the same; wrong answers are compared with each other."""
-    from gtpo.rewards import extract_answer
-
-    answers = [[(extract_answer(sample.text) or "").strip() for sample in samples] for samples in problems]
+    if grader.needs_answer and not all(samples[0].gold for samples in problems):
+        raise DataError(
+            f"The grader {grader.name} needs answers, and some samples have none. Use a grader that does not."
+        )
+    if grader.extract is None:
+        progress("grading", 0, len(problems))
+        verdicts_of = grader.verdicts(problems)
+        progress("grading", len(problems), len(problems))
+        return [(None, verdicts) for verdicts in verdicts_of]
+    answers = [[(grader.extract(sample.text) or "").strip() for sample in samples] for samples in problems]
     golds = [samples[0].gold for samples in problems]
     questions = [samples[0].question for samples in problems]
     distinct: dict[Pair, None] = {}

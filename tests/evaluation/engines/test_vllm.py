@@ -80,5 +80,5 @@ def test_vllm_gets_token_prompts_and_one_seed_per_sample(monkeypatch):
         ("t1", 2, True, None),
     ]
     assert (engine.context_length, engine.description["dtype"]) == (512, "bfloat16")
-    VLLMEngine("some/model", seeds_samples=False).sample([[1, 2]], [11], SamplingSettings())
+    VLLMEngine.load("some/model", seeds_samples=False).sample([[1, 2]], [11], SamplingSettings())
     assert [params["seed"] for params in received["params"]] == [None]

@@ -21,7 +21,7 @@ def load_engine(name: str, model: str, *, gpu_memory: float = GPU_MEMORY, trust_
             raise ConfigError(f"engine='vllm' takes full models only, and {model!r} is a LoRA adapter. {remedy}.")
         from gtpo.evaluation.engines.vllm import VLLMEngine
 
-        return VLLMEngine(location, gpu_memory_utilization=gpu_memory, trust_remote_code=trust_remote_code)
+        return VLLMEngine.load(location, gpu_memory_utilization=gpu_memory, trust_remote_code=trust_remote_code)
     from gtpo.evaluation.engines.transformers import TransformersEngine
 
-    return TransformersEngine(location, trust_remote_code=trust_remote_code)
+    return TransformersEngine.load(location, trust_remote_code=trust_remote_code)

@@ -28,11 +28,30 @@ from gtpo.models import cannot_load, find_model, require_built_in_attention
 
 
 class TransformersEngine:
-    """A causal language model in transformers: bfloat16 on a GPU that supports it, otherwise float32."""
+    """A causal language model in transformers."""
 
-    def __init__(self, model: str, *, trust_remote_code: bool = False) -> None:
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+    def __init__(self, model: Any, tokenizer: Any, weights: str) -> None:
+        """Sample from a loaded model, such as one in training. `weights` identifies its weights in sample files.
+
+        The model must be in evaluation mode while it samples.
+        """
+        self.model, self.tokenizer = model, tokenizer
+        self.device: torch.device = model.device
+        self.stop_ids = _stop_ids(model, tokenizer)
+        pad_id = tokenizer.pad_token_id
+        self.pad_id: int = self.stop_ids[0] if pad_id is None else pad_id
+        self.context_length: int | None = getattr(model.config, "max_position_embeddings", None)
+        self.description = {
+            "engine": "transformers",
+            "weights": weights,
+            "dtype": str(model.dtype).removeprefix("torch."),
+        }
+
+    @classmethod
+    def load(cls, model: str, *, trust_remote_code: bool = False) -> "TransformersEngine":
+        """Load a model: in bfloat16 on a GPU that supports it, otherwise in float32."""
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        on_gpu = device.type == "cuda" and torch.cuda.is_bf16_supported()
         dtype = torch.bfloat16 if on_gpu else torch.float32
         source = find_model(model)
         try:
@@ -42,38 +61,34 @@ class TransformersEngine:
         try:
             if not trust_remote_code:
                 require_built_in_attention(model, settings)
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(source.tokenizer, trust_remote_code=trust_remote_code)
+            tokenizer: Any = AutoTokenizer.from_pretrained(source.tokenizer, trust_remote_code=trust_remote_code)
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype, trust_remote_code=trust_remote_code)
         except (ImportError, OSError, ValueError, KeyError) as error:
             raise cannot_load(model, error) from error
-        self.model = loaded.to(self.device).eval()
-        self.stop_ids = _stop_ids(self.model, self.tokenizer)
-        pad_id = self.tokenizer.pad_token_id
-        self.pad_id: int = self.stop_ids[0] if pad_id is None else pad_id
-        # A model may ship its own penalties and cut-offs, which `generate` would merge into ours.
-        self.model.generation_config = GenerationConfig(
-            eos_token_id=self.stop_ids, pad_token_id=self.pad_id, do_sample=False
-        )
-        self.context_length: int | None = getattr(self.model.config, "max_position_embeddings", None)
-        self.description = {
-            "engine": "transformers",
-            "weights": weights_digest(model, self.model.config),
-            "dtype": str(dtype).removeprefix("torch."),
-        }
+        loaded = loaded.to(device).eval()
+        return cls(loaded, tokenizer, weights_digest(model, loaded.config))
 
-    @torch.inference_mode()
+    @torch.no_grad()  # inference mode would spoil what a model in training caches
     def sample(
         self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
     ) -> list[SampledText]:
         rows = [torch.tensor(prompt, device=self.device) for prompt in prompts]
         masks = [torch.ones_like(row) for row in rows]
         sampler = _SeededSampler(seeds, settings, self.device)
-        output: Any = self.model.generate(
-            input_ids=pad_sequence(rows, batch_first=True, padding_value=self.pad_id, padding_side="left"),
-            attention_mask=pad_sequence(masks, batch_first=True, padding_side="left"),
-            max_new_tokens=settings.max_new_tokens,
-            logits_processor=LogitsProcessorList([sampler]),
+        # A model may ship its own penalties and cut-offs, which `generate` would merge into ours.
+        shipped = self.model.generation_config
+        self.model.generation_config = GenerationConfig(
+            eos_token_id=self.stop_ids, pad_token_id=self.pad_id, do_sample=False
         )
+        try:
+            output: Any = self.model.generate(
+                input_ids=pad_sequence(rows, batch_first=True, padding_value=self.pad_id, padding_side="left"),
+                attention_mask=pad_sequence(masks, batch_first=True, padding_side="left"),
+                max_new_tokens=settings.max_new_tokens,
+                logits_processor=LogitsProcessorList([sampler]),
+            )
+        finally:
+            self.model.generation_config = shipped
         completions: Tensor = output[:, max(map(len, prompts)) :].cpu()
         entropies = torch.stack(sampler.entropies, dim=1).cpu()  # (B, T)
         if not bool(torch.isfinite(entropies).all()):

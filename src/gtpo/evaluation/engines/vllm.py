@@ -11,36 +11,45 @@ class VLLMEngine:
     """A model in vLLM. Every sample has its own seed; results repeat as far as vLLM's kernels are deterministic.
 
     vLLM draws rows with seeds one by one. `seeds_samples=False` is faster: vLLM then draws all rows at once from its
-    own random numbers. `options` are those of `vllm.LLM`, such as gpu_memory_utilization.
+    own random numbers.
     """
 
-    def __init__(self, model: str, *, seeds_samples: bool = True, **options: Any) -> None:
+    def __init__(self, llm: Any, tokenizer: Any, weights: str, *, seeds_samples: bool = True) -> None:
+        """Sample from a loaded `vllm.LLM`, such as one in training. `weights` identifies its weights."""
+        self._llm = llm
+        self._seeds_samples = seeds_samples
+        config: Any = llm.llm_engine.model_config
+        self.tokenizer = tokenizer
+        self.context_length: int | None = config.max_model_len
+        self.description = {
+            "engine": "vllm",
+            "weights": weights,
+            "dtype": str(config.dtype).removeprefix("torch."),
+        }
+
+    @classmethod
+    def load(cls, model: str, *, seeds_samples: bool = True, **options: Any) -> "VLLMEngine":
+        """Load a model into vLLM. `options` are those of `vllm.LLM`, such as gpu_memory_utilization."""
         try:
             import vllm  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise MissingExtraError("engine='vllm' needs vLLM: pip install 'trl[vllm]' 'vllm==0.24.*'") from error
-        self._vllm: Any = vllm
-        self._seeds_samples = seeds_samples
         try:
             # "vllm" ignores the sampling defaults in the model's generation_config.json.
-            self._llm: Any = vllm.LLM(model=model, generation_config="vllm", **options)
+            llm: Any = vllm.LLM(model=model, generation_config="vllm", **options)
         except (OSError, ValueError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(f"Model {model!r} cannot be loaded by vLLM: {reason}") from error
-        config: Any = self._llm.llm_engine.model_config
-        self.tokenizer: Any = self._llm.get_tokenizer()
-        self.context_length: int | None = config.max_model_len
-        self.description = {
-            "engine": "vllm",
-            "weights": weights_digest(model, config.hf_config),
-            "dtype": str(config.dtype).removeprefix("torch."),
-        }
+        weights = weights_digest(model, llm.llm_engine.model_config.hf_config)
+        return cls(llm, llm.get_tokenizer(), weights, seeds_samples=seeds_samples)
 
     def sample(
         self, prompts: Sequence[list[int]], seeds: Sequence[int], settings: SamplingSettings
     ) -> list[SampledText]:
-        params = [
-            self._vllm.SamplingParams(
+        from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
+
+        params: list[Any] = [
+            SamplingParams(
                 temperature=settings.temperature,
                 top_p=settings.top_p,
                 max_tokens=settings.max_new_tokens,
