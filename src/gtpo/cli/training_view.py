@@ -83,6 +83,8 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
         lines += _health_lines(run)
     if isinstance(before, dict) and isinstance(after, dict):
         lines += _held_out_lines(before, after)
+    if best := summary.get("best"):
+        lines += [f"\nbest checkpoint: {run.path / best['folder']}, step {best['step']}, pass@1 {best['pass@1']:.1%}"]
     folder = shlex.quote(str(run.path))
     problems = options.held_out or options.problems
     selection = {"problems": problems, "data-dir": options.data_dir, "columns": options.columns}

@@ -1,19 +1,33 @@
-"""What a run measured on held-out problems, from the summary.json of its folder."""
+"""What a run measured on held-out problems: in the summary.json of its folder, and in rows while it trained."""
 
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 from gtpo.files import is_number, parse_json
+from gtpo.logged import Row
 
 
 @dataclasses.dataclass(frozen=True)
 class HeldOut:
-    """Accuracy and format before and after training; empty if they were not measured (yet)."""
+    """Accuracy and format before and after training; empty if they were not measured (yet).
+
+    While a run trains, `after` holds the last measurement, and `step` is its step.
+    """
 
     before: dict[str, float] = dataclasses.field(default_factory=dict[str, float])
     after: dict[str, float] = dataclasses.field(default_factory=dict[str, float])
     num_problems: float | None = None
+    step: float | None = None
+
+    def at(self, row: Row) -> "HeldOut":
+        """This with the measurement in a logged row, if it has one.
+
+        >>> HeldOut({"accuracy": 0.5}).at({"step": 20, "held_out/pass@1": 0.25, "held_out/format": 1.0})
+        HeldOut(before={'accuracy': 0.5}, after={'accuracy': 0.25, 'format': 1.0}, num_problems=None, step=20)
+        """
+        after = _rates({"accuracy": row.get("held_out/pass@1"), "format": row.get("held_out/format")})
+        return dataclasses.replace(self, after=after, step=row.get("step")) if after else self
 
 
 def read_held_out(folder: Path) -> HeldOut:
@@ -28,7 +42,7 @@ def held_out_in(summary: Any) -> HeldOut:
     """The measurements in the content of a summary.json, whatever it contains.
 
     >>> held_out_in({"before": {"accuracy": 0.5, "num_problems": 200, "problems": "lab"}})
-    HeldOut(before={'accuracy': 0.5}, after={}, num_problems=200)
+    HeldOut(before={'accuracy': 0.5}, after={}, num_problems=200, step=None)
     """
     entries = [summary.get(name) if isinstance(summary, dict) else None for name in ("before", "after")]
     before, after = [_rates(entry) for entry in entries]

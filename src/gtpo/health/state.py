@@ -138,6 +138,7 @@ class State:
         self.is_gtpo |= any(name.startswith("gtpo/") for name in row)
         if is_number(row.get(VOCAB_SIZE)) and row[VOCAB_SIZE] > 1:
             self.vocab_size = float(row[VOCAB_SIZE])
+        self.held_out = self.held_out.at(row)
         self._drop_stand_ins(row)
         for meaning, track in self._tracks.items():
             for name in logged_names([row], meaning)[:1]:

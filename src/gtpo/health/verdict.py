@@ -90,8 +90,8 @@ class Verdict:
 class Health:
     """Watches a run: pass each row of metrics to `add` in turn, as a callback does at every logging step."""
 
-    def __init__(self, *, entropy_threshold: float | None = None, before: dict[str, float] | None = None) -> None:
-        self.state = State(entropy_threshold, HeldOut(before or {}))
+    def __init__(self, *, entropy_threshold: float | None = None, held_out: HeldOut | None = None) -> None:
+        self.state = State(entropy_threshold, held_out)
 
     def add(self, row: Row) -> Verdict:
         self.state.add(row)
@@ -115,7 +115,7 @@ def health_of(
     ('unknown', 'healthy', 'format fell from 90 % at its best to 20 %')
     """
     held_out = held_out or HeldOut()
-    health = Health(entropy_threshold=entropy_threshold, before=held_out.before)
+    health = Health(entropy_threshold=entropy_threshold, held_out=dataclasses.replace(held_out, after={}))
     verdicts = [health.add(row) for row in rows]
     if verdicts and held_out.after:
         health.state.held_out = held_out

@@ -9,6 +9,7 @@ from datasets import Dataset
 
 from gtpo.errors import ConfigError, DataError
 from gtpo.evaluation.evaluate import Progress, evaluate
+from gtpo.evaluation.graders import find_grader
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import Problem, load_problems, to_dataset, to_messages
 from gtpo.problems.lab import lab_problems
@@ -20,13 +21,15 @@ METRICS = {"accuracy": "pass@1", "format": "format_rate", "entropy": "mean_entro
 """Our names for three metrics of an evaluation."""
 
 
-def training_problems(options: RunOptions, seed: int) -> list[Problem]:
+def training_problems(options: RunOptions, seed: int, *, needs_answer: bool = True) -> list[Problem]:
     """The problems to train on, before any is dropped for the length of its prompt."""
     name, limit = options.problems, options.max_problems
     if name == "lab":
         return lab_problems("train", limit or LAB_PROBLEMS, seed=seed)
     columns = options.columns_of(name)
-    return load_problems(name, split="train", data_dir=options.data_dir, limit=limit, columns=columns)
+    return load_problems(
+        name, split="train", data_dir=options.data_dir, limit=limit, columns=columns, needs_answer=needs_answer
+    )
 
 
 def make_dataset(problems: list[Problem], options: RunOptions) -> Dataset:
@@ -46,17 +49,24 @@ def right_completion(problem: Problem) -> list[dict[str, str]]:
     return [{"role": "assistant", "content": f"<reasoning>{solution}</reasoning><answer>{problem.answer}</answer>"}]
 
 
+def held_out_problems(options: RunOptions) -> list[Problem]:
+    """The held-out problems; empty if nothing is held out."""
+    name = options.held_out_set
+    needs_answer = find_grader(options.grader).needs_answer
+    return [] if name is None else load_problems(name, **_selection(options, name), needs_answer=needs_answer)
+
+
 def check_held_out(options: RunOptions, tokenizer: Any, context_length: int | None) -> None:
     """Refuse held-out problems that the model cannot answer: there are none, or a prompt leaves no room."""
     name = options.held_out_set
+    problems = held_out_problems(options)
     if name is None:
         return
-    problems = load_problems(name, **_selection(options, name))
     if not problems:
         raise ConfigError(f"held_out must be a set with problems, got {name!r}.")
     prompts = [encode_prompt(tokenizer, to_messages(problem, options.system_prompt)) for problem in problems]
     try:
-        _sampling(options).fitted(max(map(len, prompts)), context_length)
+        sampling_settings(options).fitted(max(map(len, prompts)), context_length)
     except ConfigError as error:
         raise ConfigError(f"Held-out problems, {Path(name).name}: {error}") from error
 
@@ -72,8 +82,9 @@ def measure_held_out(
     evaluation = evaluate(
         [model],
         [name],
-        _sampling(options),
+        sampling_settings(options),
         samples,
+        grader=options.grader,
         progress=progress,
         trust_remote_code=trust_remote_code,
         **selection,
@@ -90,6 +101,7 @@ def measure_held_out(
         "num_samples": options.held_out_samples,
         "temperature": options.held_out_temperature,
         "max_new_tokens": options.held_out_tokens,
+        "grader": options.grader,
     }
 
 
@@ -105,7 +117,8 @@ def _selection(options: RunOptions, name: str) -> dict[str, Any]:
     return {"data_dir": options.data_dir, "limit": options.held_out_problems, "columns": columns}
 
 
-def _sampling(options: RunOptions) -> SamplingSettings:
+def sampling_settings(options: RunOptions) -> SamplingSettings:
+    """How held-out problems are sampled, the same way for every method."""
     return SamplingSettings(
         num_samples=options.held_out_samples,
         temperature=options.held_out_temperature,

@@ -16,11 +16,12 @@ from trl.trainer.utils import get_peft_config, get_quantization_config
 from gtpo.errors import ConfigError, DataError, MissingExtraError
 from gtpo.models import cannot_load, find_model, require_built_in_attention
 from gtpo.problems import Problem, filter_by_length, to_messages
-from gtpo.problems.problem import COLUMNS, encode_prompt
+from gtpo.problems.problem import encode_prompt
 from gtpo.training.adapters import check_adapter
 from gtpo.training.config.plan import Plan
 from gtpo.training.data import check_held_out, make_dataset, training_problems
-from gtpo.training.rewards import Reward, find_reward
+from gtpo.training.held_out import check_sampler
+from gtpo.training.rewards import Reward, find_reward, needs_answers
 from gtpo.trl.components import require_spans
 
 WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack"]
@@ -51,9 +52,12 @@ class Prepared:
 
 def _digest(problems: list[Problem]) -> str:
     """What tells one list of problems from another. Stored in summary.json, so it must not change."""
-    rows = [tuple(getattr(problem, name) for name in COLUMNS) for problem in problems]
+    names = ("question", "answer", "source", "solution", "subject", "level")
+    rows = [tuple(getattr(problem, name) for name in names) for problem in problems]
     others = [problem.others for problem in problems] if any(problem.others for problem in problems) else ""
-    return hashlib.sha256(f"{rows}{others}".encode()).hexdigest()[:16]
+    prompts = [(problem.prompt, problem.system_prompt) for problem in problems]
+    chats = prompts if any(any(prompt) for prompt in prompts) else ""
+    return hashlib.sha256(f"{rows}{others}{chats}".encode()).hexdigest()[:16]
 
 
 def prepare(plan: Plan) -> Prepared:
@@ -63,6 +67,7 @@ def prepare(plan: Plan) -> Prepared:
     if getattr(config, "use_vllm", False) and not is_vllm_available():  # TRL notices after the first evaluation
         install = "pip install 'trl[vllm]' 'vllm==0.24.*'"
         raise MissingExtraError(f"use_vllm=true needs vLLM: {install}. Or sample with transformers: --use_vllm false.")
+    check_sampler(plan)
     arguments = _trainer_arguments(plan)
     rewards = [find_reward(name) for name in options.rewards] if is_rl else []
     if options.method == "gtpo" and "token_component" in config.choose_credit().needs:  # imports a user's function
@@ -74,7 +79,7 @@ def prepare(plan: Plan) -> Prepared:
     model_settings = _load_settings(find_model(model).base or model, trust_remote_code=config.trust_remote_code)
     if not config.trust_remote_code and plan.model_config.attn_implementation is None:
         require_built_in_attention(options.model, model_settings)
-    problems = training_problems(options, config.seed)
+    problems = training_problems(options, config.seed, needs_answer=not is_rl or needs_answers(rewards))
     digest = _digest(problems)
     num_dropped, limit = 0, options.max_prompt_tokens
     if limit is not None:
@@ -87,7 +92,10 @@ def prepare(plan: Plan) -> Prepared:
     if len(problems) < prompts_needed:  # TRL would finish without a single step
         remedy = "Add problems, or lower per_device_train_batch_size or gradient_accumulation_steps."
         raise DataError(f"A generation batch needs {prompts_needed} problems, but there are {len(problems)}. {remedy}")
-    check_held_out(options, tokenizer, getattr(model_settings, "max_position_embeddings", None))
+    contexts: list[int | None] = [getattr(model_settings, "max_position_embeddings", None)]
+    if options.held_out_every:
+        contexts.append(getattr(config, "vllm_max_model_length", None))
+    check_held_out(options, tokenizer, min((length for length in contexts if length is not None), default=None))
     dataset = make_dataset(problems, options)
     prepared = Prepared(
         plan, arguments, rewards, model, model_settings, tokenizer, problems, num_dropped, digest, dataset

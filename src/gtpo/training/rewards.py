@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.errors import DataError
+from gtpo.evaluation.graders import needs_answer
 from gtpo.importing import import_function
 from gtpo.rewards import correctness_reward, format_reward, paper_reward
 
@@ -26,6 +27,11 @@ def find_reward(name: str) -> Reward:
     if name in NAMED:
         return guarded(NAMED[name])
     return guarded(import_function(name, kind="reward", named=NAMED))
+
+
+def needs_answers(rewards: Iterable[Reward]) -> bool:
+    """Whether every problem must have an answer: a reward has a parameter `answer` without a default."""
+    return any(map(needs_answer, rewards))
 
 
 def guarded(reward: Reward) -> Reward:

@@ -21,6 +21,7 @@ from gtpo.records import METRICS_FILE
 from gtpo.training.adapters import load_adapter
 from gtpo.training.card import write_card
 from gtpo.training.data import free_memory, measure_held_out
+from gtpo.training.held_out import HeldOutCallback
 from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.run_folder import RunFolder
 from gtpo.trl.fast.resume import ResumableSFTTrainer
@@ -86,8 +87,8 @@ def one_thread() -> Generator[None]:
         torch.set_num_threads(num_threads)
 
 
-def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) -> Any:
-    """Load the weights into the trainer of the method."""
+def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = (), run: RunFolder | None = None) -> Any:
+    """Load the weights into the trainer of the method. In a `run`, it is validated while it trains, if asked for."""
     method, config = prepared.plan.options.method, prepared.plan.config
     config.push_to_hub = False  # it would upload the folder of the run; gtpo.training.hub uploads the model
     arguments: dict[str, Any] = {
@@ -115,6 +116,9 @@ def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = ()) 
         watch(trainer, on_collapse=prepared.plan.options.on_collapse, **recorded)
         if prepared.plan.options.model == "lab":
             trainer._generate_single_turn = one_thread()(trainer._generate_single_turn)
+    if run is not None and prepared.plan.options.held_out_every:
+        validation = HeldOutCallback(trainer, prepared.plan, prepared.tokenizer, run)
+        trainer.callback_handler.callbacks.insert(0, validation)  # first: the verdict and the records get its metrics
     trainer.remove_callback(PrinterCallback)  # transformers prints logs with it when its progress bar is off
     return trainer
 
@@ -151,7 +155,7 @@ def train(
                     run.write_summary(before=before)
         earlier_seconds = _seconds_so_far(run)
         start = time.monotonic()
-        trainer = make_trainer(prepared, [*callbacks, stop])
+        trainer = make_trainer(prepared, [*callbacks, stop], run)
         trainer.train(resume_from_checkpoint=True, or_start=True)
         steps, max_steps = trainer.state.global_step, trainer.state.max_steps
         if processes.is_main_process:

@@ -149,9 +149,11 @@ def _held_out(options: RunOptions, resumed: RunFolder | None) -> str:
         was_measured = (resumed.held_out / "before").is_dir()
         return "nothing more: config.yaml names no held-out set" if was_measured else "nothing"
     if options.held_out_set is None:
-        return "nothing" if options.held_out_problems == 0 else "nothing: a file has no test split, set --held_out"
+        return "nothing" if options.held_out_problems == 0 else "nothing: your data has no test split, set --held_out"
     sampled = f"at most {options.held_out_problems} problems × {options.held_out_samples}"
-    return f"{options.held_out_set}, {sampled}, temperature {options.held_out_temperature:g}, before and after"
+    every = f", every {options.held_out_every} steps" if options.held_out_every else ""
+    when = f"before{every} and after"
+    return f"{options.held_out_set}, {sampled}, temperature {options.held_out_temperature:g}, {when}"
 
 
 def _size(prepared: Prepared) -> str:

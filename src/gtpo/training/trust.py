@@ -61,18 +61,23 @@ def effects(settings: Settings) -> dict[str, str]:
     for name, (has_effect, text) in EFFECTS.items():
         if name in settings and has_effect(settings[name].value):
             texts[name] = f"{name}={shortened(settings[name].value)} {text.format(model=options.model)}"
-    imports = {name: f"{name} is imported from {source}" for name, source in _sources(settings).items()}
-    if credit := imports.pop(_own_credit(settings), None):
-        texts["credit"] = f"the credit scheme {credit}"
-    return {**texts, "rewards": "the reward " + ", ".join(imports.values())} if imports else texts
+    sources = _sources(settings)
+    imported = {name: f"{name} is imported from {source}" for name, source in sources.items()}
+    if rewards := [imported[name] for name in options.rewards if name in imported]:
+        texts["rewards"] = "the reward " + ", ".join(rewards)
+    if options.grader in imported:
+        texts["grader"] = f"the grader {imported[options.grader]}"
+    if (credit := _own_credit(settings)) in imported:
+        texts["credit"] = f"the credit scheme {imported[credit]}"
+    return texts
 
 
 def notices(settings: Settings) -> list[str]:
-    """A line for each effect that the command line does not ask for, and for the user's own functions."""
+    """A line for each effect that the command line does not ask for, and for the functions of the user."""
     return [
         f"{settings[name].origin}: {text}."
         for name, text in effects(settings).items()
-        if name in ("credit", "rewards") or settings[name].origin != COMMAND_LINE
+        if name in ("rewards", "grader", "credit") or settings[name].origin != COMMAND_LINE
     ]
 
 
@@ -100,7 +105,7 @@ def _require_same_sources(before: dict[str, str], now: dict[str, str]) -> None:
     for name, source in now.items():
         if before.get(name, source) != source:
             raise ConfigError(
-                f"{name} was imported from {before[name]} when the run started, and now from {source}. "
+                f"The function {name} was imported from {before[name]} when the run started, and now from {source}. "
                 "Resume in the folder where the run started, or add --trust-run."
             )
 
@@ -140,10 +145,10 @@ def _note(folder: Path) -> Path:
 
 
 def _sources(settings: Settings) -> dict[str, str]:
-    """The rewards and the credit scheme that are functions of the user, and where Python imports each from."""
+    """The rewards, the grader and the credit scheme that are functions of the user, and where they come from."""
     options = check_settings(settings)
-    rewards = options.rewards if options.method != "sft" else ()
-    return {name: _source(name) for name in (*rewards, _own_credit(settings)) if ":" in name}
+    names = (*(options.rewards if options.method != "sft" else ()), options.grader, _own_credit(settings))
+    return {name: _source(name) for name in names if ":" in name}
 
 
 def _own_credit(settings: Settings) -> str:

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from trl.trainer.model_config import ModelConfig
 from trl.trainer.sft_config import SFTConfig
 
 from gtpo.errors import ConfigError, require, shortened
-from gtpo.problems.loading import is_file_name
+from gtpo.problems.loading import is_own, short_name
 from gtpo.training.config.options import NAMES, RunOptions
 from gtpo.training.config.recipe import Setting, Settings, located
 from gtpo.training.config.settings import check_settings, read_settings
@@ -114,14 +115,15 @@ def _absolute_paths(options: RunOptions) -> dict[str, str]:
     if options.model != "lab":
         paths["model"] = options.model
     for name in ("problems", "held_out"):
-        if is_file_name(getattr(options, name) or ""):
+        if is_own(getattr(options, name) or "lab"):
             paths[name] = getattr(options, name)
     return {name: str(Path(path).absolute()) for name, path in paths.items() if path and Path(path).exists()}
 
 
 def _defaults(options: RunOptions, settings: Settings) -> dict[str, Any]:
     seed = settings["seed"].value if "seed" in settings else 42
-    name = f"{_last_part(options.model)}-{_last_part(options.problems)}-{options.method}-seed{seed}"
+    problems = re.split("[:@]", short_name(options.problems))[0].lower()
+    name = f"{_last_part(options.model)}-{problems}-{options.method}-seed{seed}"
     defaults = {**DEFAULTS, "output_dir": _free_folder(f"runs/{name}"), "run_name": name}
     return {**defaults, **GRPO_DEFAULTS} if options.method == "grpo" else defaults
 
@@ -135,4 +137,4 @@ def _free_folder(path: str) -> str:
 
 
 def _last_part(name: str) -> str:
-    return Path(name.rstrip("/")).name.removesuffix(".jsonl").removesuffix(".parquet").lower()
+    return Path(name.rstrip("/")).name.lower()

@@ -36,7 +36,7 @@ REFUSED = {
     "save_only_model": "A run cannot be resumed without its optimizer state. Leave it out.",
     "hub_token": "Every option is written to config.yaml. Log in with `hf auth login`, or set HF_TOKEN.",
     "hub_always_push": "Only the final model is uploaded, once. Leave it out.",
-    "eval_strategy": "Use held_out to evaluate before and after training, and `gtpo eval` for the rest.",
+    "eval_strategy": "Use held_out and held_out_every to evaluate while training, and `gtpo eval` for the rest.",
 }
 
 

@@ -1,5 +1,6 @@
 """`gtpo.watch(trainer)`: records, health checks and alerts for any GRPO run of TRL, in any version of it."""
 
+import dataclasses
 import logging
 import os
 import shutil
@@ -9,7 +10,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from gtpo.errors import ConfigError, require, require_choice
-from gtpo.health.held_out import read_held_out
+from gtpo.health.held_out import HeldOut, read_held_out
 from gtpo.health.result import Finding
 from gtpo.health.verdict import NAMES, Health, Verdict
 from gtpo.logged import VOCAB_SIZE, is_training_row
@@ -86,13 +87,13 @@ class HealthCallback(TrainerCallback):
         self.vocab_size: int | None = None
         self.recorder: Recorder | None = None
         self.alerts = Alerts()
-        self.before: dict[str, float] = {}  # on held-out problems, before training
+        self.held_out = HeldOut()  # on held-out problems, before training
         self._start()
 
     def _start(self) -> None:
         self.judging = Guard("The health check")
         self.keeping = Guard("Keeping the last healthy checkpoint")
-        self.health = Health(entropy_threshold=self.entropy_threshold, before=self.before)
+        self.health = Health(entropy_threshold=self.entropy_threshold, held_out=self.held_out)
         self.verdict = Verdict(0, ())
         self.reported: set[tuple[str, int]] = set()
 
@@ -114,13 +115,13 @@ class HealthCallback(TrainerCallback):
         if self.entropy_threshold is None:
             self.entropy_threshold = getattr(args, "entropy_threshold", None)
         self.vocab_size = _vocab_size(model)
-        self.before = read_held_out(Path(args.output_dir)).before
-        self.health = Health(entropy_threshold=self.entropy_threshold, before=self.before)
+        self.held_out = dataclasses.replace(read_held_out(Path(args.output_dir)), after={})
+        self.health = Health(entropy_threshold=self.entropy_threshold, held_out=self.held_out)
         self.kept = _kept_in(Path(args.output_dir) / HEALTHY_FOLDER) if state.global_step else None
         if self.kept is not None and self.kept[1] > state.global_step:
             self.kept = None  # the run goes another way from here, and may write that checkpoint again
             if state.is_world_process_zero:
-                _copy_links(Path(args.output_dir) / HEALTHY_FOLDER)
+                copy_links(Path(args.output_dir) / HEALTHY_FOLDER)
         self._drop_candidate(args, state)
         for row in filter(is_training_row, state.log_history):
             self.verdict = self.health.add(row)
@@ -161,7 +162,7 @@ class HealthCallback(TrainerCallback):
         level = int(self.verdict.level)
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if self.candidate is None and level < 2 and state.is_world_process_zero and checkpoint.is_dir():
-            _link_tree(checkpoint, Path(args.output_dir) / CANDIDATE_FOLDER)
+            link_tree(checkpoint, Path(args.output_dir) / CANDIDATE_FOLDER)
             self.candidate = (level, state.global_step)
 
     def _confirm(self, args: Any, state: TrainerState) -> None:
@@ -214,7 +215,7 @@ def _kept_in(folder: Path) -> tuple[int, int] | None:
     return int(levels[-1]) if levels else 0, state.global_step
 
 
-def _copy_links(folder: Path) -> None:
+def copy_links(folder: Path) -> None:
     """Replace hard links in the folder with copies: transformers would overwrite their content in place."""
     for path in [path for path in folder.rglob("*") if path.is_file() and path.stat().st_nlink > 1]:
         partial = path.with_name(f"{path.name}.partial")
@@ -222,7 +223,7 @@ def _copy_links(folder: Path) -> None:
         partial.replace(path)
 
 
-def _link_tree(source: Path, target: Path) -> None:
+def link_tree(source: Path, target: Path) -> None:
     """Replace `target` by hard links to the files of `source`, or by copies where links are not supported."""
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
