@@ -99,7 +99,9 @@ def test_lab_is_the_shipped_model_by_name_and_by_path(tmp_path, monkeypatch, cap
     assert "4 problems × 2 samples" in capsys.readouterr().out
     files = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
     written = {name for name in files if not name.endswith(".lock")}
-    assert written == {f"runs/eval/{name}" for name in ("curves.png", "curves.svg", "lab/lab.jsonl", "results.json")}
+    assert written == {
+        f"runs/eval/lab-on-lab/{name}" for name in ("curves.png", "curves.svg", "lab/lab.jsonl", "results.json")
+    }
     assert main(["eval", f"{lab_model_dir()}/", "--limit", "4", "--samples", "2"]) == 0
     again = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert again == set(files)  # the same name, and so the same samples

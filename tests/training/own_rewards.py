@@ -1,5 +1,10 @@
 """Rewards as users write them, named by `--rewards tests.training.own_rewards:NAME`."""
 
+import random
+
+import numpy as np
+import torch
+
 
 def binary(completions, answer, **columns):
     return [
@@ -18,6 +23,14 @@ async def awaited(completions, **columns):
 
 def hostile(completions, **columns):
     raise ValueError("cannot parse \x1b[2J")
+
+
+def drawing(completions, answer, **columns):
+    """A grader that changes every random state."""
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    return binary(completions, answer)
 
 
 calls = []

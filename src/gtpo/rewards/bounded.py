@@ -98,8 +98,8 @@ class _BoundedCalls:
             json.dumps(calls)
         except (TypeError, ValueError) as error:
             raise DataError(
-                f"{self.name} is called in a worker process, and a column does not fit into JSON: {error}. Convert the "
-                "column, or remove it from the data."
+                f"{self.name} is called in a worker process, and a column does not fit into JSON: {error}. "
+                "Convert the column, or remove it from the data."
             ) from error
         return calls
 

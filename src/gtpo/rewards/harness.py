@@ -17,8 +17,10 @@ def math_verify_score(completions: Sequence[TextOrMessages], answer: Sequence[st
     digits. The gold answer is parsed as the content of a \boxed{}. This gives credit to answers that gtpo's own grader
     refuses (docs/rewards.md), and is for comparing numbers with those of other harnesses.
     """
-    from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+    import math_verify
+    from math_verify import ExprExtractionConfig, LatexExtractionConfig, verify
 
+    parse: Any = math_verify.parse  # annotated without None, which it takes for no time limit
     targets = [ExprExtractionConfig(), LatexExtractionConfig(boxed_match_priority=0)]
     scores: list[float] = []
     for completion, gold in zip(completions, answer, strict=True):

@@ -76,7 +76,9 @@ class HeldOutCallback(TrainerCallback):
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """A resumed run takes in the points up to its checkpoint, and restores a best checkpoint that a kill lost."""
         folder = self.run.path / BEST_FOLDER
-        points = [(row["step"], row[ACCURACY]) for row in state.log_history if is_number(row.get(ACCURACY))]
+        points: list[tuple[int, float]] = [
+            (int(row["step"]), row[ACCURACY]) for row in state.log_history if is_number(row.get(ACCURACY))
+        ]
         self.best = _read_best(folder) if state.global_step else None
         if state.is_world_process_zero and self.best and self.best[0] > state.global_step:
             copy_links(folder)  # that checkpoint may be written again
@@ -98,18 +100,23 @@ class HeldOutCallback(TrainerCallback):
         self.values = {}
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        row = state.log_history[-1] if state.log_history else {}
-        accuracy = row.get(ACCURACY) if row.get("step") == state.global_step else None
+        row: dict[str, Any] = state.log_history[-1] if state.log_history else {}
+        accuracy: Any = row.get(ACCURACY) if row.get("step") == state.global_step else None
         if is_number(accuracy) and (self.best is None or accuracy > self.best[1]):
             self._keep(state, state.global_step, accuracy)
 
     def measure(self, step: int) -> dict[str, float]:
         """The metrics of the current policy, the same in every process."""
         start = time.monotonic()
+        with _random_states_restored():  # a grader of the user may draw random numbers too
+            values = self._measure(step)
+        return {**values, f"{PREFIX}seconds": round(time.monotonic() - start, 3)}
+
+    def _measure(self, step: int) -> dict[str, float]:
         index, size = self.trainer.args.process_index, self.trainer.args.world_size
         outcome: tuple[list[Sample], Any] | Exception
         try:
-            with _random_states_restored(), self._sampler(step) as engine:
+            with self._sampler(step) as engine:
                 outcome = self._sample(engine, index, size)
         except Exception as error:
             outcome = error
@@ -127,7 +134,7 @@ class HeldOutCallback(TrainerCallback):
             broadcast_object_list(result)
         if isinstance(result[0], Exception):
             raise result[0]
-        return {**result[0], f"{PREFIX}seconds": round(time.monotonic() - start, 3)}
+        return result[0]
 
     def _sample(self, engine: Engine, index: int, size: int) -> tuple[list[Sample], Any]:
         """The samples of every `size`-th problem, and the header of the file for all of them."""

@@ -1,0 +1,30 @@
+"""Graders as users write them, named by `--grader tests.evaluation.own_graders:NAME`."""
+
+from gtpo.rewards import bounded
+
+
+def has_word(completions, word, prompts, **columns):
+    """Needs no answer: a column of the data names the word. Checks what a grader gets on the way."""
+    assert all(prompt[-1]["role"] == "user" for prompt in prompts)
+    return [word in completion[0]["content"].split() for completion, word in zip(completions, word, strict=True)]
+
+
+def exact(completions, answer, **columns):
+    return [float(completion[0]["content"] == gold) for completion, gold in zip(completions, answer, strict=True)]
+
+
+def half(completions, **columns):
+    return [0.5] * len(completions)
+
+
+def broken(completions, **columns):
+    raise KeyError("nothing")
+
+
+@bounded(seconds=20, num_workers=1)
+def bounded_exact(completions, answer, **columns):
+    if completions[0][0]["content"] == "dies":
+        import os
+
+        os._exit(1)
+    return exact(completions, answer)

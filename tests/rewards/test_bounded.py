@@ -1,0 +1,81 @@
+"""A bounded reward that hangs or dies costs one row, and its workers end with the process that asks."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gtpo.errors import ConfigError, DataError, GradingError
+from gtpo.rewards import bounded
+from tests.rewards import own_bounded
+
+
+def test_a_completion_that_hangs_or_kills_the_worker_costs_one_row(caplog: pytest.LogCaptureFixture):
+    completions = ["sleeps", "a", "loops", "exits", "bb", "faults", "grows", "ccc"]
+    logged: dict[str, float] = {}
+    with caplog.at_level(logging.WARNING):
+        scores = own_bounded.misbehaving(
+            completions, extra=list(range(8)), trainer_state=object(), log_metric=logged.__setitem__
+        )
+    assert scores == [None, 2.0, None, None, 6.0, None, None, 10.0]
+    assert "misbehaving failed for 5 of 8 completions (2 timeouts, 3 crashes)" in caplog.text
+    assert logged == {"rewards/timeouts": 2.0, "rewards/crashes": 3.0}
+
+
+def test_an_exception_a_wrong_result_and_a_column_that_is_not_json_stop_the_run():
+    with pytest.raises(DataError, match=r"misbehaving raised ValueError: no such thing \(own_bounded\.py, line \d+\)"):
+        own_bounded.misbehaving(["a", "raises"])
+    with pytest.raises(DataError, match=r"misbehaving returned \[\] for completion 0.*return a list with one score"):
+        own_bounded.misbehaving(["forgets"])
+    with pytest.raises(DataError, match="does not fit into JSON"):
+        own_bounded.misbehaving(["a"], extra=[object()])
+
+
+def test_a_reward_that_always_dies_stops_the_run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gtpo.rewards.grading.grader._MIN_FAILURES", 6)
+    monkeypatch.setattr("gtpo.rewards.grading.grader._WINDOW", 64)
+    assert own_bounded.never(["a"] * 4) == [None] * 4
+    with pytest.raises(GradingError, match="never timed out or crashed for more than 10% of the last 6 completions"):
+        own_bounded.never(["a"] * 2)
+
+
+def test_functions_that_a_worker_cannot_import_are_refused():
+    with pytest.raises(ConfigError, match="at the top level of a module"):
+        bounded()(lambda completions: completions)
+
+    async def later(completions):
+        return completions
+
+    with pytest.raises(ConfigError, match="at the top level of a module"):
+        bounded()(later)
+    script = "from gtpo.rewards import bounded\n@bounded()\ndef f(completions): return [1.0]\nf(['a'])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "defined in the script itself" in result.stderr
+
+
+def test_a_worker_and_its_children_end_when_the_parent_is_killed(tmp_path: Path):
+    ids = tmp_path / "ids"
+    script = f"from tests.rewards.own_bounded import spawning; spawning(['a'], path=[{str(ids)!r}])"
+    parent = subprocess.Popen([sys.executable, "-c", script])
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (ids.exists() and len(ids.read_text().split()) == 2):
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    pids = [int(word) for word in ids.read_text().split()]
+    while time.monotonic() < deadline and any(map(is_running, pids)):
+        time.sleep(0.05)
+    assert not any(map(is_running, pids))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False

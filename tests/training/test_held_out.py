@@ -1,0 +1,182 @@
+"""Validation while training: it changes nothing that is trained, survives kills, and keeps the best checkpoint."""
+
+import json
+import shutil
+import types
+
+import pytest
+from safetensors.torch import load_file
+
+from gtpo.cli.main import main
+from gtpo.errors import ConfigError
+from gtpo.evaluation.sampling import SampledText
+from gtpo.training import held_out
+from gtpo.training.config.plan import make_plan
+from gtpo.training.config.recipe import parse_overrides
+from gtpo.training.held_out import HeldOutCallback, check_sampler
+from gtpo.training.run_folder import RunFolder
+from tests.cli.launching import SMALL, numbers
+from tests.reading import read_metrics
+
+STEPS = [*SMALL, "--seed", "5", "--max_steps", "6", "--save_steps", "4", "--save_total_limit", "1"]
+DRAWING = "tests.training.own_rewards:drawing"
+WATCHED = [*STEPS, "--held_out_every", "2", "--held_out_samples", "2", "--grader", DRAWING]
+POINTS = {2: 0.5, 4: 0.75, 6: 0.75}
+"""What is made of the measured pass@1, which a few steps hardly move."""
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Replace the measured pass@1 by POINTS; the sampling stays."""
+    metrics = HeldOutCallback._metrics
+
+    def planned(self, step, parts):
+        return {**metrics(self, step, parts), "held_out/pass@1": POINTS.get(step, 0.0)}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HeldOutCallback, "_metrics", planned)
+        yield
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory, measured):
+    """A run with validation; tests only read it."""
+    run = tmp_path_factory.mktemp("watched") / "run"
+    assert main(["train", "--output_dir", str(run), *WATCHED]) == 0
+    return run
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same(first, second):
+    return all(first[name].equal(second[name]) for name in first | second)
+
+
+def trained(run):
+    return [{name: row[name] for name in row if not name.startswith("held_out/")} for row in numbers(run)]
+
+
+def points(run):
+    return {row["step"]: row["held_out/pass@1"] for row in read_metrics(run) if "held_out/pass@1" in row}
+
+
+def test_a_run_trains_the_same_weights_with_and_without_validation(watched, tmp_path):
+    run = tmp_path / "run"
+    assert main(["train", "--output_dir", str(run), *STEPS]) == 0
+    assert same(weights(run / "model"), weights(watched / "model"))
+    assert trained(run) == trained(watched)
+    assert not (run / "best").exists()
+
+
+def test_points_are_logged_and_the_earlier_of_two_best_checkpoints_is_kept(watched, capsys):
+    assert points(watched) == POINTS
+    row = next(row for row in read_metrics(watched) if row["step"] == 4)
+    assert {"held_out/pass@2", "held_out/format", "held_out/seconds", "reward"} <= row.keys()
+    assert sorted(path.name for path in watched.glob("checkpoint-*")) == ["checkpoint-6"]
+    assert json.loads((watched / "best/trainer_state.json").read_text())["global_step"] == 4
+    assert not same(weights(watched / "best"), weights(watched / "model"))
+    best = json.loads((watched / "summary.json").read_text())["best"]
+    assert (best["step"], best["pass@1"], best["grader"]) == (4, 0.75, DRAWING)
+    from gtpo.cli.training_view import closing_table
+
+    options = make_plan(None, parse_overrides([])).options
+    assert f"best checkpoint: {watched / 'best'}, step 4, pass@1 75.0%" in closing_table(RunFolder(watched), options)
+
+
+def test_a_run_that_dies_in_a_validation_is_resumed_without_loss(watched, tmp_path, monkeypatch, capsys):
+    run = tmp_path / "run"
+    sample = HeldOutCallback._sample
+
+    def die(self, *arguments):
+        if self.trainer.state.global_step == 6:
+            raise RuntimeError("killed")
+        return sample(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HeldOutCallback, "_sample", die)
+        with pytest.raises(RuntimeError, match="killed"):
+            main(["train", "--output_dir", str(run), *WATCHED, "--held_out_problems", "4"])
+    assert points(run) == {2: 0.5, 4: 0.75}
+    shutil.rmtree(run / "best")  # as if the kill had come before it was kept
+    asked = []
+    with monkeypatch.context() as patch:
+        patch.setattr(HeldOutCallback, "_sample", lambda self, *rest: asked.append(1) or sample(self, *rest))
+        assert main(["train", "--resume", str(run)]) == 0
+    assert len(asked) == 1
+    assert trained(run) == trained(watched)
+    assert points(run) == POINTS
+    assert same(weights(run / "best"), weights(watched / "best"))
+
+
+def test_all_checkpoints_of_a_run_are_evaluated_over_steps(watched, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["eval", str(watched), "--all-checkpoints", "--limit", "4", "--samples", "2"]) == 0
+    table = capsys.readouterr().out
+    (out,) = (tmp_path / "runs/eval").iterdir()
+    results = {result["step"]: result for result in json.loads((out / "results.json").read_text())["results"]}
+    assert {step: result["model"] for step, result in results.items()} == {
+        0: "lab",
+        4: str(watched / "best"),
+        6: str(watched / "checkpoint-6"),
+    }
+    for step, result in results.items():
+        assert f"{step} │ {100 * result['metrics']['pass@1']['value']:.1f}" in table
+    assert (out / "curves.svg").read_text().count("pass@2") == 1
+
+
+class Echo:
+    """An engine whose completions are their seeds."""
+
+    tokenizer = types.SimpleNamespace(chat_template=None)
+    context_length = None
+
+    def __init__(self):
+        self.description = {"engine": "transformers", "weights": "none", "dtype": "none"}
+
+    def sample(self, prompts, seeds, settings):
+        return [SampledText(f"{prompt} {seed}", 1, False, None) for prompt, seed in zip(prompts, seeds, strict=True)]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_processes_share_the_problems_and_agree_on_the_result(size, tmp_path, monkeypatch):
+    monkeypatch.setattr("gtpo.evaluation.evaluate.encode_prompt", lambda tokenizer, messages: [len(str(messages))])
+    plan = make_plan(None, parse_overrides(["--held_out_every", "1", "--held_out_problems", "7"]))
+    callback = HeldOutCallback(None, plan, Echo.tokenizer, RunFolder(tmp_path))
+    alone = [callback._sample(Echo(), 0, 1)]
+    shares = [callback._sample(Echo(), index, size) for index in range(size)]
+    assert max(len(share) for share, _ in shares) <= -(-7 // size)
+    callback._metrics(1, alone)
+    written = (tmp_path / "held_out/step-1/lab.jsonl").read_text()
+    assert len(written.splitlines()) == 1 + 7
+    results = []
+    monkeypatch.setattr(held_out, "gather_object", lambda outcome: shares)
+    monkeypatch.setattr(held_out, "broadcast_object_list", lambda result: results.append(result[0]))
+    monkeypatch.setattr(callback, "_sampler", lambda step: pytest.MonkeyPatch.context())
+    monkeypatch.setattr(callback, "_sample", lambda *arguments: None)
+    callback.trainer = types.SimpleNamespace(args=types.SimpleNamespace(process_index=0, world_size=size))
+    callback.measure(1)
+    assert (tmp_path / "held_out/step-1/lab.jsonl").read_text() == written
+    assert len(results) == 1
+
+
+REFUSED = {
+    "a file without a test split": (["--problems", "mine.jsonl"], "Set --held_out"),
+    "no problems": (["--held_out_problems", "0"], "Set --held_out"),
+    "a vLLM server": (["--use_vllm", "true", "--vllm_mode", "server"], "--vllm_mode colocate"),
+    "tensor parallelism": (["--use_vllm", "true", "--vllm_tensor_parallel_size", "2"], "Set it to 1"),
+}
+
+
+@pytest.mark.parametrize(("words", "remedy"), REFUSED.values(), ids=REFUSED.keys())
+def test_validation_that_cannot_work_is_refused_before_any_work(words, remedy):
+    with pytest.raises(ConfigError, match=remedy):
+        check_sampler(make_plan(None, parse_overrides(["--held_out_every", "2", *words])))
+
+
+def test_weights_that_are_split_over_processes_need_vllm(monkeypatch):
+    plan = make_plan(None, parse_overrides(["--held_out_every", "2"]))
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(ConfigError, match="--use_vllm true"):
+        check_sampler(plan)
