@@ -225,3 +225,51 @@ def test_importing_the_command_line_loads_no_heavy_library():
         "sys.exit(any(name in sys.modules for name in heavy))\n"
     )
     assert subprocess.run([sys.executable, "-c", script], timeout=120).returncode == 0
+
+
+def test_each_evaluation_has_a_folder_of_its_own_and_overwrites_no_other(
+    models, toy, tmp_path, monkeypatch, refused, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    for model in models:
+        assert main(["eval", model, "--problems", toy, *FAST]) == 0
+    folders = sorted((tmp_path / "runs/eval").iterdir())
+    assert len(folders) == 2
+    for folder, model in zip(folders, models, strict=True):
+        (result,) = json.loads((folder / "results.json").read_text())["results"]
+        assert result["model"] == model
+    before = (folders[0] / "results.json").read_bytes()
+    capsys.readouterr()
+    error = refused("eval", models[1], "--problems", toy, *FAST, "--out", folders[0])
+    assert f"has results of {models[0]} on toy, which this evaluation would overwrite" in error
+    assert "Choose another folder with --out" in error
+    assert (folders[0] / "results.json").read_bytes() == before
+    assert main(["eval", *models, "--problems", toy, *FAST, "--out", str(folders[0])]) == 0
+    assert main(["eval", "x" * 150, "--problems", toy]) == 2  # a name that is too long for a folder
+
+
+def test_a_grader_of_the_user_is_announced_and_named_in_table_and_results(models, toy, tmp_path, capsys):
+    grader = "tests.evaluation.own_graders:exact"
+    argv = ["--problems", toy, *FAST, "--grader", grader, "--out", str(tmp_path / "out")]
+    assert main(["eval", models[0], *argv]) == 0
+    captured = capsys.readouterr()
+    assert f"graded by {grader}" in captured.out
+    assert re.search(rf"the grader {grader} is imported from .*/own_graders\.py", captured.err)
+    assert json.loads((tmp_path / "out/results.json").read_text())["results"][0]["grader"] == grader
+
+
+def test_a_wrong_grader_is_refused_before_any_model_is_loaded(toy, tmp_path, refused):
+    error = refused("eval", "no/model", "--problems", toy, "--grader", "boxes", "--out", tmp_path / "out")
+    assert "There is no grader 'boxes'" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_is_neither_a_folder_nor_on_the_hub_is_refused(toy, tmp_path, refused):
+    error = refused("eval", "nodir", "--problems", toy, "--out", tmp_path / "out")
+    assert "there is no such folder, and it cannot be loaded from the hub" in error
+
+
+@pytest.mark.parametrize("argv", [["a", "b"], ["--from", "s.jsonl"]])
+def test_all_checkpoints_takes_one_run(argv, tmp_path, refused):
+    assert "--all-checkpoints takes the folder of one run" in refused("eval", "--all-checkpoints", *argv)
+    assert "is not a run" in refused("eval", "--all-checkpoints", tmp_path)

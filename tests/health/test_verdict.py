@@ -143,6 +143,17 @@ def test_a_model_that_solves_fewer_held_out_problems_than_before_is_found_at_the
     assert [verdict.level for verdict in verdicts] == [0] * 19 + [level]
 
 
+@pytest.mark.parametrize(("point", "level"), [(0.1, 2), (0.3, 1), (0.38, 0), (0.7, 0)])
+def test_a_measurement_on_held_out_problems_while_training_is_part_of_the_verdict(point, level):
+    metrics = rows(20, reward=0.5)
+    metrics[11]["held_out/pass@1"] = point
+    metrics[15]["held_out/pass@1"] = 0.5
+    verdicts = health_of(metrics, held_out=HeldOut({"accuracy": 0.5}, num_problems=200))
+    assert [verdict.level for verdict in verdicts] == [0] * 11 + [level] * 4 + [0] * 5
+    if level:
+        assert verdicts[11].reason == f"held-out accuracy fell from 50 % to {100 * point:.0f} % at step 12"
+
+
 def test_accuracy_is_compared_with_held_out_problems_before_training():
     metrics = rows(20, accuracy=lambda step: 0.05 + 0.01 * (step % 2))  # dead before the first row
     assert health_of(metrics)[-1].level == 0

@@ -36,6 +36,7 @@ def folder(tmp_path, monkeypatch):
     for name, questions in rows.items():
         lines = [json.dumps({"question": question, "answer": "2"}) + "\n" for question in questions]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    (tmp_path / "open.jsonl").write_text('{"prompt": "Say hi."}\n' * 8)
     return tmp_path
 
 
@@ -78,6 +79,17 @@ REFUSED = {
     "a GGUF file": (["--model", "tiny.gguf"], ConfigError, "GGUF files are not supported"),
     "prompts that are all too long": (["--max_prompt_tokens", "1"], DataError, "lab has no problem to train on"),
     "too few problems": (["--max_problems", "1"], DataError, "needs 2 problems, but there are 1"),
+    "rows without an answer that a reward needs": (
+        ["--problems", "open.jsonl", "--rewards", "tests.training.own_rewards:awaited", "correctness"],
+        DataError,
+        r"open\.jsonl, line 1: there is no column 'answer', only prompt.*--columns answer=NAME",
+    ),
+    "rows without an answer that the grader needs": (
+        ["--held_out", "open.jsonl"],
+        DataError,
+        r"open\.jsonl, line 1: there is no column 'answer'",
+    ),
+    "an unknown grader": (["--grader", "boxes"], ConfigError, "There is no grader 'boxes'"),
     "an empty held-out file": (["--held_out", "empty.jsonl"], ConfigError, "held_out must be a set with problems"),
     "a held-out prompt that is too long": (
         ["--held_out", "long.jsonl"],
@@ -163,3 +175,13 @@ def test_the_digest_of_problems_changes_with_every_column(tmp_path):
         (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         digests.add(prepared("--problems", str(tmp_path / "mine.jsonl")).problems_digest)
     assert len(digests) == 2
+
+
+def test_rows_without_an_answer_are_trained_on_if_no_reward_needs_them(folder):
+    words = ["--problems", "open.jsonl", "--rewards", "tests.training.own_rewards:awaited", "--system_prompt", ""]
+    found = prepared(*words)
+    assert found.dataset["prompt"][0] == [{"role": "user", "content": "Say hi."}]
+    assert found.dataset["answer"][0] is None
+    changed = (folder / "open.jsonl").read_text().replace("}", ', "system_prompt": "Be brief."}')
+    (folder / "open.jsonl").write_text(changed)
+    assert prepared(*words).problems_digest != found.problems_digest

@@ -239,11 +239,14 @@ def test_effects_are_printed_unless_they_were_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {
         "rewards": Setting("unread:f", "command line"),
+        "grader": Setting("unread:g", "command line"),
         "push_to_hub": Setting(True, "command line"),
         "report_to": Setting("wandb", "r.yaml"),
     }
     assert notices(settings) == [
         "r.yaml: report_to='wandb' sends metrics to a tracker.",
         f"command line: the reward unread:f is imported from {tmp_path / 'unread.py'}.",
+        f"command line: the grader unread:g is imported from {tmp_path / 'unread.py'}.",
     ]
+    assert list(effects({"grader": Setting("unread:g", "r.yaml"), "method": Setting("sft", "r.yaml")})) == ["grader"]
     assert "nowhere:f is imported from nowhere" in effects({"rewards": Setting("nowhere:f", "r.yaml")})["rewards"]

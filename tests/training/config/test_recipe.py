@@ -46,14 +46,14 @@ WRONG = {
         r"\.yaml: held_out_problems='few': Expected `int`, got `str`$",
     ),
     "a number for a word": ("problems: 5", "problems=5: Expected `str`, got `int`"),
-    "columns of a built-in set": ("columns: answer=truth", "`columns` only applies to a file"),
+    "columns of a built-in set": ("columns: answer=truth", "`columns` only applies to data of your own"),
     "no held-out sample": ("held_out_samples: 0", r"recipe\.yaml: held_out_samples must be at least 1, got 0"),
     "no reward": ("rewards: []", "rewards must be at least one reward"),
     "LoRA without use_peft": ("lora_r: 8", r"recipe\.yaml: lora_r has no effect without use_peft: true"),
     "vLLM's option without vLLM": ("vllm_mode: server", "vllm_mode has no effect without use_vllm: true"),
     "TRL's way to resume": ("resume_from_checkpoint: x", "is not supported. Use `gtpo train --resume RUN`"),
     "weights without the optimizer": ("save_only_model: true", "cannot be resumed without its optimizer state"),
-    "TRL's evaluation": ("eval_strategy: steps", "Use held_out to evaluate before and after training"),
+    "TRL's evaluation": ("eval_strategy: steps", "Use held_out and held_out_every to evaluate while training"),
     "a health check for SFT": ("method: sft\non_collapse: stop", "an SFT run has no health check"),
 }
 
