@@ -149,9 +149,12 @@ def train_with_two_processes(tmp_path, *arguments):
 def test_two_processes_train_one_run_and_end_without_threads_that_could_abort_them(tmp_path):
     run = tmp_path / "run"
     options = ["--output_dir", str(run), "--max_steps", "2", "--use_cpu", "--rewards", "format", *SMALL]
+    options += ["--held_out_every", "1"]
     codes, texts = train_with_two_processes(tmp_path, *options)
     assert codes == [0, 0], texts
-    assert [row["step"] for row in read_metrics(run)] == [1, 2]
+    assert [row["step"] for row in read_metrics(run) if 0 <= row["held_out/pass@1"] <= 1] == [1, 2]
+    assert len((run / "held_out/step-2/lab.jsonl").read_text().splitlines()) == 1 + 8
+    assert (run / "best/rollouts_1.pt").is_file()
     assert [text.count("before") for text in texts] == [2, 0]  # the summary and the table, by the main process
     assert all("threads [" in text and "gloo" not in text for text in texts)
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 import types
 
 import pytest
@@ -160,6 +161,45 @@ def test_processes_share_the_problems_and_agree_on_the_result(size, tmp_path, mo
     callback.measure(1)
     assert (tmp_path / "held_out/step-1/lab.jsonl").read_text() == written
     assert len(results) == 1
+
+
+class Colocated:
+    """Stands in for TRL's VLLMGeneration and its LLM; records what is asked of them."""
+
+    def __init__(self, sleeps):
+        self.enable_sleep_mode, self.llm, self.asked = sleeps, self, []
+        self.llm_engine = types.SimpleNamespace(model_config=types.SimpleNamespace(max_model_len=64, dtype="bfloat16"))
+
+    def sync_weights(self):
+        self.asked.append("sync")
+
+    def wake_up(self, tags):
+        self.asked += tags
+
+    def sleep(self, level):
+        self.asked.append("sleep")
+
+    def generate(self, inputs, params, use_tqdm):
+        self.asked.append("generate")
+        text = types.SimpleNamespace(text="<answer>1</answer>", token_ids=[1], finish_reason="stop")
+        return [types.SimpleNamespace(outputs=[text]) for _ in inputs]
+
+
+@pytest.mark.parametrize(
+    ("sleeps", "asked", "loaded"),
+    [(False, ["sync", "generate"], 4), (True, ["sync", "kv_cache", "generate", "sleep"], -1)],
+)
+def test_the_colocated_vllm_samples_with_the_current_weights(sleeps, asked, loaded, tmp_path, monkeypatch):
+    monkeypatch.setattr("gtpo.evaluation.evaluate.encode_prompt", lambda tokenizer, messages: [1])
+    monkeypatch.setitem(sys.modules, "vllm", types.SimpleNamespace(SamplingParams=types.SimpleNamespace))
+    plan = make_plan(None, parse_overrides(["--held_out_every", "1", "--held_out_tokens", "8"]))
+    generation = Colocated(sleeps)
+    arguments = types.SimpleNamespace(process_index=0, world_size=1)
+    trainer = types.SimpleNamespace(use_vllm=True, vllm_generation=generation, args=arguments)
+    values = HeldOutCallback(trainer, plan, None, RunFolder(tmp_path)).measure(4)
+    assert values.keys() >= {"held_out/pass@1", "held_out/format"}
+    assert generation.asked == asked
+    assert trainer._last_loaded_step == loaded  # what TRL's generation compares with the step
 
 
 REFUSED = {

@@ -9,6 +9,7 @@ from transformers import TrainerCallback
 from gtpo.cli.console import ProgressLine
 from gtpo.files import is_number
 from gtpo.logged import LN2, series
+from gtpo.problems import SYSTEM_PROMPT
 from gtpo.text import printable
 from gtpo.training.card import interval
 from gtpo.training.config.options import RunOptions
@@ -87,13 +88,20 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
         lines += [f"\nbest checkpoint: {run.path / best['folder']}, step {best['step']}, pass@1 {best['pass@1']:.1%}"]
     folder = shlex.quote(str(run.path))
     problems = options.held_out or options.problems
-    selection = {"problems": problems, "data-dir": options.data_dir, "columns": options.columns}
+    selection = {
+        "problems": problems,
+        "data-dir": options.data_dir,
+        "columns": options.columns,
+        "grader": None if options.grader == "answer" else options.grader,
+        "system-prompt": None if options.system_prompt == SYSTEM_PROMPT else options.system_prompt,
+    }
     arguments = [f" --{name} {shlex.quote(value)}" for name, value in selection.items() if value not in (None, "lab")]
     other = "gtpo" if options.method == "grpo" else "grpo"
     hints = {f"gtpo health {folder}": "is it working, and what to try"} if options.method != "sft" else {}
     hints |= {
         f"gtpo report {folder}": "curves",
         f"gtpo eval {folder}{''.join(arguments)}": "pass@k and maj@k",
+        f"gtpo eval {folder}{''.join(arguments)} --all-checkpoints": "pass@k over steps",
         f"gtpo compare {folder} --vs RUN": f"compare with another run, for example of --method {other}",
     }
     if (run.path / "groups.jsonl").is_file():

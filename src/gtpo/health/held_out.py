@@ -27,7 +27,8 @@ class HeldOut:
         HeldOut(before={'accuracy': 0.5}, after={'accuracy': 0.25, 'format': 1.0}, num_problems=None, step=20)
         """
         after = _rates({"accuracy": row.get("held_out/pass@1"), "format": row.get("held_out/format")})
-        return dataclasses.replace(self, after=after, step=row.get("step")) if after else self
+        step = row.get("step")
+        return dataclasses.replace(self, after=after, step=step if is_number(step) else 0.0) if after else self
 
 
 def read_held_out(folder: Path) -> HeldOut:

@@ -15,6 +15,7 @@ from typing import Any
 from gtpo.errors import ConfigError, DataError, GradingError
 from gtpo.rewards.grading.grader import has_too_many_failures
 from gtpo.rewards.grading.pool import Reply, WorkerPool
+from gtpo.rewards.grading.worker import IN_WORKER
 
 Scores = list[float | None]
 Function = Callable[..., Any]
@@ -53,6 +54,7 @@ def bounded(seconds: float = 10.0, *, num_workers: int = 2, gigabytes: float = 4
         def score(completions: Sequence[Any], **columns: Any) -> Scores:
             return calls.score(completions, columns)
 
+        setattr(score, IN_WORKER, function)
         return score
 
     return decorate

@@ -22,7 +22,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from gtpo.errors import ConfigError
 from gtpo.evaluation.engines.transformers import TransformersEngine
 from gtpo.evaluation.engines.vllm import VLLMEngine
-from gtpo.evaluation.evaluate import BATCH_SIZES, make_request, no_progress
+from gtpo.evaluation.evaluate import BATCH_SIZES, make_request, no_progress, slug
 from gtpo.evaluation.metrics import measure
 from gtpo.evaluation.samples import Sample, SampleFile, append_samples, read_samples, start_or_resume
 from gtpo.evaluation.sampling import Engine
@@ -158,7 +158,7 @@ class HeldOutCallback(TrainerCallback):
         samples = [sample for part, _ in parts for sample in part]
         samples.sort(key=lambda sample: (sample.problem, sample.sample))
         folder = self.run.held_out / f"step-{step}"
-        path = folder / f"{header['problems']['name']}.jsonl"
+        path = folder / f"{slug(header['problems']['name'])}.jsonl"
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
         folder.mkdir(parents=True)
         start_or_resume(path, header, 1, lambda count: "")

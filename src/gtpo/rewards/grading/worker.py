@@ -19,6 +19,9 @@ import time
 import traceback
 from typing import Any
 
+IN_WORKER = "gtpo_in_worker"
+"""The attribute of a bounded function that holds the function itself, which does not send its calls to a worker."""
+
 
 def main(target: str, gigabytes: float, alarm_seconds: float) -> None:
     """Answer requests until the parent closes the connection. An error before the first is printed to stderr."""
@@ -26,7 +29,7 @@ def main(target: str, gigabytes: float, alarm_seconds: float) -> None:
     logging.disable()
     module, _, name = target.partition(":")
     function: Any = getattr(importlib.import_module(module), name)
-    function = getattr(function, "__wrapped__", function)  # without the decorator that sends calls to a worker
+    function = getattr(function, IN_WORKER, function)
     if name == "equivalent":
         assert function(r"(x+1)^2", r"x^2+2x+1"), "latex2sympy does not work"
     _bound_memory(gigabytes)
