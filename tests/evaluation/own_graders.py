@@ -1,5 +1,7 @@
 """Graders as users write them, named by `--grader tests.evaluation.own_graders:NAME`."""
 
+import numpy as np
+
 from gtpo.rewards import bounded
 
 
@@ -10,7 +12,8 @@ def has_word(completions, word, prompts, **columns):
 
 
 def exact(completions, answer, **columns):
-    return [float(completion[0]["content"] == gold) for completion, gold in zip(completions, answer, strict=True)]
+    texts = [completion[0]["content"] for completion in completions]
+    return list(np.array(texts) == np.array(answer))  # NumPy's own booleans
 
 
 def half(completions, **columns):

@@ -179,9 +179,9 @@ def test_the_digest_of_problems_changes_with_every_column(tmp_path):
 
 def test_rows_without_an_answer_are_trained_on_if_no_reward_needs_them(folder):
     words = ["--problems", "open.jsonl", "--rewards", "tests.training.own_rewards:awaited", "--system_prompt", ""]
-    found = prepared(*words)
-    assert found.dataset["prompt"][0] == [{"role": "user", "content": "Say hi."}]
-    assert found.dataset["answer"][0] is None
+    first = prepared(*words)
+    assert first.dataset["prompt"][0] == [{"role": "user", "content": "Say hi."}]
+    assert first.dataset["answer"][0] is None
     changed = (folder / "open.jsonl").read_text().replace("}", ', "system_prompt": "Be brief."}')
     (folder / "open.jsonl").write_text(changed)
-    assert prepared(*words).problems_digest != found.problems_digest
+    assert prepared(*words).problems_digest != first.problems_digest

@@ -50,7 +50,7 @@ def test_the_generation_batch_is_that_of_all_processes():
 def test_nothing_is_held_out_from_a_file(tmp_path):
     ready = prepared()
     options = replace(ready.plan.options, problems="mine.jsonl")
-    assert "nothing: a file has no test split" in summary(replace(ready, plan=replace(ready.plan, options=options)))
+    assert "nothing: your data has no test split" in summary(replace(ready, plan=replace(ready.plan, options=options)))
 
 
 def write_checkpoint(folder, **state):

@@ -169,7 +169,7 @@ def _announce(grader: str) -> None:
     judge = find_grader(grader).judge
     if ":" in grader and judge is not None:
         source = getattr(inspect.unwrap(judge), "__code__", None)
-        place = "Python itself" if source is None else source.co_filename
+        place = f"the module {judge.__module__}" if source is None else source.co_filename
         sys.stderr.write(printable(f"the grader {grader} is imported from {place}") + "\n")
 
 

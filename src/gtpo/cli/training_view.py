@@ -63,6 +63,7 @@ def line(logs: dict[str, Any]) -> str:
         (f"entropy {{:.2f}} {'<' if entropy is None or entropy < LN2 else '>'} ln 2", entropy),
         ("kept {:.0%}", logs.get("gtpo/frac_kept")),
         ("conflict {:.0%}", logs.get("gtpo/frac_conflict")),
+        ("held out {:.0%}", logs.get("held_out/pass@1")),
     ]
     return "  ".join(text.format(value) for text, value in parts if value is not None)
 

@@ -63,7 +63,7 @@ class Grader:
         }
         try:
             scores: Any = cast("Callable[..., Any]", self.judge)(**arguments)
-            scores = scores.tolist() if hasattr(scores, "tolist") else scores
+            scores = scores.tolist() if hasattr(scores, "tolist") else scores  # an array
         except DataError:
             raise
         except (Exception, SystemExit) as error:  # a user's function may raise anything
@@ -73,7 +73,7 @@ class Grader:
             raise DataError(
                 f"Grader {self.name} must return a list with a verdict for each of {len(rows)} completions."
             )
-        return scores
+        return [score.item() if hasattr(score, "item") else score for score in scores]  # NumPy's booleans
 
 
 def find_grader(name: str) -> Grader:

@@ -15,7 +15,7 @@ def math_verify_score(completions: Sequence[TextOrMessages], answer: Sequence[st
 
     Expressions and LaTeX are extracted from the complete text, a \boxed{} first, and compared with `verify` to six
     digits. The gold answer is parsed as the content of a \boxed{}. This gives credit to answers that gtpo's own grader
-    refuses (docs/rewards.md), and is for comparing numbers with those of other harnesses.
+    refuses (docs/rewards.md), and is for comparisons with the scores of other harnesses.
     """
     import math_verify
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, verify
@@ -26,6 +26,6 @@ def math_verify_score(completions: Sequence[TextOrMessages], answer: Sequence[st
     for completion, gold in zip(completions, answer, strict=True):
         # The worker has a time limit of its own, and math-verify's would replace its alarm.
         expected = parse(rf"\boxed{{{gold}}}", targets, parsing_timeout=None)
-        found = parse(completion_text(completion), targets, parsing_timeout=None)
-        scores.append(float(verify(expected, found, float_rounding=PRECISION, timeout_seconds=None)))
+        answers = parse(completion_text(completion), targets, parsing_timeout=None)
+        scores.append(float(verify(expected, answers, float_rounding=PRECISION, timeout_seconds=None)))
     return scores

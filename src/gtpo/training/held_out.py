@@ -19,7 +19,7 @@ import torch
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, GTPOError
 from gtpo.evaluation.engines.transformers import TransformersEngine
 from gtpo.evaluation.engines.vllm import VLLMEngine
 from gtpo.evaluation.evaluate import BATCH_SIZES, make_request, no_progress, slug
@@ -75,23 +75,19 @@ class HeldOutCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """A resumed run takes in the points up to its checkpoint, and restores a best checkpoint that a kill lost."""
-        folder = self.run.path / BEST_FOLDER
-        points: list[tuple[int, float]] = [
-            (int(row["step"]), row[ACCURACY]) for row in state.log_history if is_number(row.get(ACCURACY))
-        ]
-        self.best = _read_best(folder) if state.global_step else None
-        if state.is_world_process_zero and self.best and self.best[0] > state.global_step:
-            copy_links(folder)  # that checkpoint may be written again
-        for step, accuracy in points:
-            if (self.best is None or accuracy > self.best[1]) and self._checkpoint(step).is_dir():
-                self._keep(state, step, accuracy)
+        if state.is_world_process_zero:
+            self._begin(state)
+        best: list[Any] = [self.best]
+        if args.world_size > 1:
+            broadcast_object_list(best)  # other machines may not see the folder
+        self.best = best[0]
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.global_step % self.every:
             return
         self.values = self.measure(state.global_step)
         control.should_log = True
-        if self.best is None or self.values[ACCURACY] > self.best[1]:
+        if self._is_best(self.values[ACCURACY]):
             control.should_save = True
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -102,8 +98,23 @@ class HeldOutCallback(TrainerCallback):
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         row: dict[str, Any] = state.log_history[-1] if state.log_history else {}
         accuracy: Any = row.get(ACCURACY) if row.get("step") == state.global_step else None
-        if is_number(accuracy) and (self.best is None or accuracy > self.best[1]):
+        if is_number(accuracy) and self._is_best(accuracy):
             self._keep(state, state.global_step, accuracy)
+
+    def _begin(self, state: TrainerState) -> None:
+        folder = self.run.path / BEST_FOLDER
+        points: list[tuple[int, float]] = [
+            (int(row["step"]), row[ACCURACY]) for row in state.log_history if is_number(row.get(ACCURACY))
+        ]
+        self.best = _read_best(folder) if state.global_step else None
+        if self.best and self.best[0] > state.global_step:
+            copy_links(folder)  # that checkpoint may be written again
+        for step, accuracy in points:
+            if self._is_best(accuracy) and self._checkpoint(step).is_dir():
+                self._keep(state, step, accuracy)
+
+    def _is_best(self, accuracy: float) -> bool:
+        return self.best is None or accuracy > self.best[1]
 
     def measure(self, step: int) -> dict[str, float]:
         """The metrics of the current policy, the same in every process."""
@@ -119,7 +130,7 @@ class HeldOutCallback(TrainerCallback):
             with self._sampler(step) as engine:
                 outcome = self._sample(engine, index, size)
         except Exception as error:
-            outcome = error
+            outcome = _portable(error) if size > 1 else error
         parts: list[Any] = gather_object([outcome]) if size > 1 else [outcome]
         failures = [part for part in parts if isinstance(part, Exception)]
         if failures:
@@ -129,7 +140,7 @@ class HeldOutCallback(TrainerCallback):
             try:
                 result = [self._metrics(step, parts)]
             except Exception as error:
-                result = [error]
+                result = [_portable(error) if size > 1 else error]
         if size > 1:
             broadcast_object_list(result)
         if isinstance(result[0], Exception):
@@ -210,6 +221,11 @@ class HeldOutCallback(TrainerCallback):
         write_atomic(checkpoint / BEST_FILE, json.dumps(best) + "\n")
         link_tree(checkpoint, self.run.path / BEST_FOLDER)
         self.run.write_summary(best={**best, "folder": BEST_FOLDER})
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one with the same message that other processes can load."""
+    return error if isinstance(error, GTPOError) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def _read_best(folder: Path) -> tuple[int, float] | None:

@@ -119,7 +119,7 @@ def test_a_full_disk_turns_recording_off_with_one_warning(name, tiny_model, tmp_
         ("gtpo.trl.watching.generated.summarise", "Recording of groups is off"),
         ("gtpo.trl.watching.recording.token_scores", "Recording of entropies and log-probabilities is off"),
         ("gtpo.trl.watching.watch.is_training_row", "The health check is off"),
-        ("gtpo.trl.watching.watch._link_tree", "Keeping the last healthy checkpoint is off"),
+        ("gtpo.trl.watching.watch.link_tree", "Keeping the last healthy checkpoint is off"),
     ],
 )
 def test_an_error_of_an_instrument_does_not_stop_the_run(place, message, tiny_model, tmp_path, caplog, monkeypatch):
