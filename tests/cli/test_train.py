@@ -204,7 +204,7 @@ def test_a_problem_file_trains_with_its_own_columns_and_without_a_held_out_set(t
     assert main(["train", "--problems", problems, "--output_dir", str(run), *SMALL, *options]) == 0
     assert read_metrics(run)[0]["reward"] == 0.5
     assert json.loads((run / "summary.json").read_text())["before"] is None
-    assert "a file has no test split" in capsys.readouterr().err
+    assert "your data has no test split" in capsys.readouterr().err
 
 
 def test_the_closing_table_says_what_to_do_next_and_whether_the_run_was_stopped(tmp_path):
