@@ -61,8 +61,7 @@ def effects(settings: Settings) -> dict[str, str]:
     for name, (has_effect, text) in EFFECTS.items():
         if name in settings and has_effect(settings[name].value):
             texts[name] = f"{name}={shortened(settings[name].value)} {text.format(model=options.model)}"
-    sources = _sources(settings)
-    imported = {name: f"{name} is imported from {source}" for name, source in sources.items()}
+    imported = {name: f"{name} is imported from {source}" for name, source in _sources(settings).items()}
     if rewards := [imported[name] for name in options.rewards if name in imported]:
         texts["rewards"] = "the reward " + ", ".join(rewards)
     if options.grader in imported:
