@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import AutoModelForCausalLM, get_scheduler
+from transformers import get_scheduler
 
 from gtpo.core.config import ShapingConfig
 from gtpo.files import is_number, parse_json
@@ -16,6 +16,7 @@ from gtpo.rewards.correctness import CORRECT_ANSWER_SCORE
 from gtpo.rewards.format import COMPLETE_FORMAT_SCORE
 from gtpo.training.config.options import RunOptions
 from gtpo.training.data import right_completion
+from gtpo.training.memory import memory_lines
 from gtpo.training.prepare import Prepared
 from gtpo.training.run_folder import RunFolder
 
@@ -44,7 +45,7 @@ def dry_run(prepared: Prepared) -> str:
     config = prepared.plan.config
     lengths = prepared.prompt_lengths(NUM_TRIED)
     lines = [
-        ("size", _size(prepared)),
+        *memory_lines(prepared, max(lengths)),
         ("prompts", f"{', '.join(map(str, lengths))} tokens for the first three problems"),
     ]
     if prepared.rewards:
@@ -154,22 +155,6 @@ def _held_out(options: RunOptions, resumed: RunFolder | None) -> str:
     every = f", every {options.held_out_every} steps" if options.held_out_every else ""
     when = f"before{every} and after"
     return f"{options.held_out_set}, {sampled}, temperature {options.held_out_temperature:g}, {when}"
-
-
-def _size(prepared: Prepared) -> str:
-    """The memory for weights and, for what is trained, gradients and Adam's moments in float32."""
-    settings, trusts = prepared.model_settings, prepared.plan.config.trust_remote_code
-    try:
-        with torch.device("meta"):
-            parameters = AutoModelForCausalLM.from_config(settings, trust_remote_code=trusts).num_parameters()
-    except Exception:  # a model with its own code
-        return "unknown"
-    model_config = prepared.plan.model_config
-    weight_bytes = 0.5 if model_config.load_in_4bit else 4
-    is_adapter = model_config.use_peft or find_model(prepared.model).base is not None
-    state_bytes = 0 if is_adapter else 12
-    memory = parameters * (weight_bytes + state_bytes) / 2**30
-    return f"about {parameters / 1e6:,.0f} M parameters, {memory:.2g} GiB for weights and optimizer"
 
 
 def _try_rewards(prepared: Prepared) -> list[tuple[str, str]]:
