@@ -28,7 +28,7 @@ GRAPH = {
     "trl": "core credit errors files health logged records",
     "evaluation": "errors files importing models problems rewards statistics text",
     "compare": "errors evaluation runs statistics",
-    "report": "files logged runs text",
+    "report": "files logged records runs text",
     "token_view": "core errors files records text",
     "training": "core errors evaluation files importing models problems records rewards runs text trl",
     "cli": "compare errors evaluation files health logged problems report runs text token_view training",

@@ -126,7 +126,7 @@ def held_out_sets(runs: Sequence[Run]) -> list[str]:
 
 def has_collapsed(run: Run) -> bool:
     """Whether the verdict on the run's last step is collapsing."""
-    return run.health()[-1].level == 2
+    return run.verdict.level == 2
 
 
 def _measured(run: Run, levels: Sequence[float], has_held_out: bool) -> dict[Quantity, float | None]:

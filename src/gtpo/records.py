@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 METRICS_FILE = "metrics.jsonl"
 GROUPS_FILE = "groups.jsonl"
+TOKEN_PAGE = "inspect.html"
+"""The page that `gtpo inspect RUN` writes next to the records. `#step-7` in its address leads to a step."""
 SCHEMA = 3
 READABLE = (1, 2, SCHEMA)
 """Schema 1 has no method, reason, log-probabilities or truncation, and every group has texts. Before schema 3, method

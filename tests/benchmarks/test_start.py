@@ -13,6 +13,7 @@ TINY = {
     "bench_conflicts.py": [],
     "bench_credit.py": [],
     "bench_update.py": ["--steps", "1"],
+    "bench_report.py": [],
     "bench_scaling.py": ["--steps", "1", "--amounts", "length"],
     "bench_step.py": ["--steps", "3", "--out", "out"],
     "bench_whole_step.py": ["--steps", "3", "--sweep-steps", "3", "--out", "out"],

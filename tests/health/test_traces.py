@@ -45,7 +45,7 @@ FACTS = {
     "truncated": lambda name: min(column(name, "completions/clipped_ratio")) > 0.9,
     "tied": lambda name: min(column(name, "frac_reward_zero_std")) == 1.0,
     "late": lambda name: sum(column(name, "true/accuracy")[-8:]) < 1.0,
-    "nan": lambda name: str(TRACES[name].rows[-1]["grad_norm"]) == "nan",
+    "nan": lambda name: TRACES[name].rows[-1]["grad_norm"] is None,  # logged, but not a number
 }
 """What is wrong from the start or at once; all other broken runs lose their accuracy."""
 

@@ -150,7 +150,7 @@ def test_hostile_names_stay_text_and_the_page_loads_nothing(tmp_path):
     assert "http:" not in page
     assert "https:" not in page
     assert "\u202e" not in page
-    assert page.count("&lt;script&gt;alert(1)") == 7  # title, heading, tile, legend, tooltip and two captions
+    assert page.count("&lt;script&gt;alert(1)") == 6  # subtitle, tile, legend, tooltip and two captions
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """`gtpo report`: one page about one or many runs, figures for papers, and a summary in the terminal."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import LEVEL_COLORS, load_noted, show, sparkline, write_page
+from gtpo.cli.console import LEVEL_COLORS, load_noted, note, show, sparkline, write_page
 from gtpo.files import writing
 from gtpo.text import printable
 
@@ -47,11 +48,20 @@ def run(args: argparse.Namespace) -> int:
     runs = name_variants(load_noted(args.runs))
     _print(runs)
     out = args.out or ((runs[0].path if len(runs) == 1 else Path()) / "report.html")
-    page = report_page(runs)
-    write_page(out, page)
+    write_page(out, report_page(runs, out.parent))
+    _hint(runs)
     if args.png or args.svg:
         _draw(runs, args.png, args.svg)
     return 0
+
+
+def _hint(runs: "Sequence[Run]") -> None:
+    """Say how to make the token views that curves lead to."""
+    unseen = [run for run in runs if run.has_groups and not run.token_page.is_file()]
+    if unseen:
+        command = f"gtpo inspect {shlex.quote(str(unseen[0].path))}"
+        others = f" (and for {len(unseen) - 1} more runs)" if unseen[1:] else ""
+        note(f"the curves do not link to the recorded groups. Run {command}{others}, then this command again")
 
 
 def _draw(runs: "Sequence[Run]", png: Path | None, svg: Path | None) -> None:
@@ -74,19 +84,21 @@ def _print(runs: "Sequence[Run]") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from gtpo.report.page import ENDS, end_of_training
+    from gtpo.report.page import end_of_training, shown_ends
+
+    ends = shown_ends(runs)
 
     table = Table("run", box=None, pad_edge=False)
     table.add_column("steps", justify="right")
-    for meaning in ENDS:
+    for meaning in ends:
         table.add_column(meaning, justify="right", no_wrap=True)
         table.add_column(no_wrap=True)
     table.add_column("health", no_wrap=True)
     for run in runs:
-        cells = [Text(printable(run.name)), Text(str(run.num_steps))]
-        for meaning in ENDS:
+        cells = [Text(printable(run.name)), Text(run.steps_text)]
+        for meaning in ends:
             cells.append(Text(end_of_training([run], meaning)[0]))
             cells.append(Text(sparkline(run.series(meaning).values, 16), style="cyan"))
-        verdict = run.health()[-1]
+        verdict = run.verdict
         table.add_row(*cells, Text(verdict.name, style=LEVEL_COLORS[verdict.level]))
     show(table, width=150)

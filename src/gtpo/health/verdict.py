@@ -123,6 +123,18 @@ def health_of(
     return verdicts
 
 
+def last_verdict(
+    rows: Iterable[Row], *, entropy_threshold: float | None = None, held_out: HeldOut | None = None
+) -> Verdict:
+    """The last verdict of `health_of`, without those before it."""
+    held_out = held_out or HeldOut()
+    health = Health(entropy_threshold=entropy_threshold, before=held_out.before)
+    health.state.extend(rows)
+    if held_out.after:
+        health.state.held_out = held_out
+    return health.verdict()
+
+
 def first_alarms(verdicts: Sequence[Verdict]) -> dict[tuple[str, Level], Verdict]:
     """For each kind of finding and each level, the first verdict that has it."""
     alarms: dict[tuple[str, Level], Verdict] = {}

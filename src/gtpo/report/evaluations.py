@@ -6,6 +6,7 @@ from typing import Any
 
 from gtpo.files import is_number, parse_json
 from gtpo.report.curves import Line, Panel
+from gtpo.runs.reading import read_small
 from gtpo.runs.run import Run
 
 KINDS = ("pass", "maj")
@@ -20,7 +21,7 @@ def evaluations_of(runs: Sequence[Run]) -> tuple[list[Panel], list[str]]:
     for run in runs:
         for path in sorted({*run.path.glob("results.json"), *run.path.glob("*/results.json")}):
             try:
-                results_of_run = _results_of_run(parse_json(path.read_text())["results"], run.path)
+                results_of_run = _results_of_run(parse_json(read_small(path))["results"], run.path)
                 own = [(result, run.name) for result in results_of_run]
                 evaluation_panels(own)  # raises if a value is not what it should be
             except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -59,7 +59,7 @@ def _draw_panel(axis: "Axes", panel: Panel, colors: dict[str, str]) -> None:
     for line in panel.lines:
         color = colors[line.name]
         axis.plot(line.x, line.y, color=color, linewidth=1.8, marker="o" if is_over_k else "", markersize=4)
-        if is_over_k or line.thin:
+        if is_over_k or line.has_band:
             axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
         if is_over_k:
             axis.vlines(line.x, line.low, line.high, color=color, alpha=0.3, linewidth=1)

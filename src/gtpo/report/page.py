@@ -4,31 +4,42 @@ The page is the template page.html.j2. This module computes what it shows.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from gtpo.report.curves import SECTIONS, Panel, methods, sections
+from gtpo.report.curves import MOST_THIN, SECTIONS, Panel, methods, sections
 from gtpo.report.evaluations import evaluations_of
+from gtpo.report.links import group_links, page_address
 from gtpo.report.svg import NUM_COLORS, clean, panel_svg
 from gtpo.runs.measures import final
 from gtpo.runs.run import Run
 from gtpo.text import MISSING
 
 MOST_NAMES = 4
-"""A title names this many methods; of more, it only has the number."""
+"""A title names this many methods, and as many have a tile; of more, the title only has the number."""
+MOST_ROWS = 20
+"""More runs are summed up by method, and their own rows are folded."""
+MOST_NOTES = 50
 
-ENDS = {"accuracy": (100, 1, "%"), "format": (100, 1, "%"), "entropy": (1, 3, "nats")}
+ENDS = {"reward": (1, 3, ""), "accuracy": (100, 1, "%"), "format": (100, 1, "%"), "entropy": (1, 3, "nats")}
 """What is printed of the end of training: scale, decimals and unit."""
+_LARGEST = 1e7
+"""Larger numbers are printed with an exponent."""
 
 
-def report_page(runs: Sequence[Run]) -> str:
-    """The HTML page about these runs."""
+def report_page(runs: Sequence[Run], folder: Path = Path()) -> str:
+    """The HTML page about these runs. `folder` is where it is written: links to pages in the runs start there."""
     names = methods(runs)
     colors = {name: number % NUM_COLORS for number, name in enumerate(names)}
     evaluations, notes = evaluations_of(runs)
+    notes = [f"{run.name}: {note}" for run in runs for note in run.notes] + notes
+    if len(notes) > MOST_NOTES:
+        notes = [*notes[:MOST_NOTES], f"and {len(notes) - MOST_NOTES} more"]
     environment = Environment(
         loader=PackageLoader("gtpo.report", "."),
         autoescape=True,
@@ -36,23 +47,37 @@ def report_page(runs: Sequence[Run]) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
     )
+    links = group_links(runs, folder)
     return environment.get_template("page.html.j2").render(
-        title=" · ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} methods",
+        title=_title(runs, names),
         subtitle=_subtitle(runs, names),
         colors=colors,
         has_seeds=len(runs) > len(names),
-        runs=runs,
+        has_tiles=len(names) <= MOST_NAMES,
+        has_middle=any(count > MOST_THIN for count in Counter(run.method for run in runs).values()),
+        is_folded=len(runs) > MOST_ROWS,
+        num_runs=len(runs),
         runs_by_method={name: [run for run in runs if run.method == name] for name in names},
-        ends=ENDS,
+        ends=shown_ends(runs),
         end_of_training=end_of_training,
+        steps_text=steps_text,
+        verdicts_text=_verdicts_text,
+        has_held_out=any("accuracy" in run.after for run in runs),
+        page_addresses={run.name: page_address(run, folder) for run in runs},
+        has_links=bool(links),
         missing=MISSING,
-        sections=sections(runs),
+        sections=sections(runs, links),
         section_texts=SECTIONS,
         panel_svg=panel_svg,
         evaluations=evaluations,
         evaluation_colors=_evaluation_colors(runs, evaluations, colors),
-        notes=[f"{run.name}: {note}" for run in runs for note in run.notes] + notes,
+        notes=notes,
     )
+
+
+def shown_ends(runs: Sequence[Run]) -> list[str]:
+    """The quantities of `ENDS` that some run logged."""
+    return [meaning for meaning in ENDS if any(run.series(meaning).values for run in runs)]
 
 
 def end_of_training(runs: Sequence[Run], meaning: str) -> list[str]:
@@ -64,7 +89,27 @@ def end_of_training(runs: Sequence[Run], meaning: str) -> list[str]:
     numbers = [math.fsum(ends) / len(ends)]
     if len(ends) > 1:
         numbers += [min(ends), max(ends)]
-    return [f"{number:.{digits}f} {unit}" for number in numbers]
+    texts = [f"{number:.{digits}f}" if abs(number) < _LARGEST else f"{number:.3g}" for number in numbers]
+    return [f"{text} {unit}".rstrip() for text in texts]
+
+
+def steps_text(runs: Sequence[Run]) -> str:
+    """The steps of these runs: "80", "49 of 80", or "49 to 80"."""
+    texts = {run.steps_text for run in runs}
+    steps = sorted({run.num_steps for run in runs})
+    return texts.pop() if len(texts) == 1 else f"{steps[0]} to {steps[-1]}"
+
+
+def _verdicts_text(runs: Sequence[Run]) -> str:
+    """How many runs have each verdict, the most common one first."""
+    counts = Counter(run.verdict.name for run in runs)
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common())
+
+
+def _title(runs: Sequence[Run], names: Sequence[str]) -> str:
+    if len(runs) == 1:
+        return runs[0].name
+    return " · ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} methods"
 
 
 def _printable(value: Any) -> Any:
@@ -76,8 +121,9 @@ def _subtitle(runs: Sequence[Run], names: Sequence[str]) -> str:
     count = "one run" if len(runs) == 1 else f"{len(runs)} runs"
     if len(names) > 1:
         count += f" of {len(names)} methods"
-    steps = sorted({run.num_steps for run in runs})
-    return f"{count}, {steps[0]} steps" if len(steps) == 1 else f"{count}, {steps[0]} to {steps[-1]} steps"
+    elif len(runs) == 1 and names[0] != runs[0].name:
+        count += f" of {names[0]}"
+    return f"{count}, {steps_text(runs)} steps"
 
 
 def _evaluation_colors(runs: Sequence[Run], panels: Sequence[Panel], colors: dict[str, int]) -> dict[str, int]:

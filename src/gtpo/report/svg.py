@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from gtpo.report.curves import Line, Panel
+from gtpo.report.curves import Line, Mark, Panel
 from gtpo.text import printable
 
 WIDTH, HEIGHT = 460, 270
@@ -50,11 +50,16 @@ def nice_step(rough: float) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * (1 - 1e-9))
 
 
-def panel_svg(panel: Panel, colors: dict[str, int]) -> Markup:
-    """One panel: a band and a line per method or model, the runs of a method thin behind, and dashed marks."""
+def panel_svg(panel: Panel, colors: dict[str, int], *, are_links_in_tab_order: bool = True) -> Markup:
+    """One panel: a band and a line per method or model, the runs of a method thin behind, and dashed marks.
+
+    A report has the same links in every panel. Pass `are_links_in_tab_order` for one of them only.
+    """
     is_over_k = panel.over == "k"
     xs = [x for line in panel.lines for curve in (line.x, *(run.steps for run in line.thin)) for x in curve]
+    xs += [mark.step for line in panel.lines for mark in line.marks]
     ys = [y for line in panel.lines for curve in (line.y, *(run.values for run in line.thin)) for y in curve]
+    ys += [y for line in panel.lines if line.middle for y in (*line.low, *line.high)]
     if is_over_k:
         ys += [y for line in panel.lines for y in (*line.low, *line.high)]
         x = Axis(min(xs), max(*xs, 2 * min(xs)), LEFT, WIDTH - RIGHT, is_log=True)
@@ -66,9 +71,15 @@ def panel_svg(panel: Panel, colors: dict[str, int]) -> Markup:
     low, high = (min(ys) / 1.2, max(ys) * 1.2) if is_log else _value_range(ys, panel)
     y = Axis(low, high, HEIGHT - BOTTOM, TOP, is_log)
     marks = [_mark(name, y.at(value)) for name, value in panel.marks.items() if low <= value <= high]
-    lines = [_line(line, x, y, f"c{colors[line.name]}", is_over_k) for line in panel.lines]
+    has_dots = is_over_k or panel.has_dots
+    lines = [_line(line, x, y, f"c{colors[line.name]}", has_dots, is_over_k) for line in panel.lines]
+    links = [
+        _link(mark, x, y, f"c{colors[line.name]}", are_links_in_tab_order)
+        for line in panel.lines
+        for mark in line.marks
+    ]
     name = f"{panel.key}@k over k" if is_over_k else f"{panel.title} over steps"
-    return _svg([_grid(x, y, panel.over, ticks), *marks, *lines], name)
+    return _svg([_grid(x, y, panel.over, ticks), *marks, *lines, *links], name)
 
 
 def clean(text: str) -> str:
@@ -116,19 +127,29 @@ def _mark(name: str, height: float) -> str:
     return _horizontal("mark", height) + _text("markname", WIDTH - RIGHT - 4, height - 5, name)
 
 
-def _line(line: Line, x: Axis, y: Axis, color: str, has_dots: bool) -> str:
+def _line(line: Line, x: Axis, y: Axis, color: str, has_dots: bool, has_interval: bool) -> str:
     """A line with its band, and with its name and last value as a tooltip; a single point is a dot."""
     parts = [f'<path class="thin {color}" d="{_path(run.steps, run.values, x, y)}"/>' for run in line.thin]
     if line.x:
         parts.append(f"<title>{escape(clean(line.name))}: {short(line.y[-1])} at {short(line.x[-1])}</title>")
-        if line.thin or has_dots:
-            band = _path([*line.x, *reversed(line.x)], [*line.high, *reversed(line.low)], x, y)
+        bands = [(line.low, line.high)] if line.has_band or has_interval else []
+        for low, high in (*bands, line.middle) if line.middle else bands:
+            band = _path([*line.x, *reversed(line.x)], [*high, *reversed(low)], x, y)
             parts.append(f'<path class="band {color}" d="{band}Z"/>')
         parts.append(f'<path class="line {color}" d="{_path(line.x, line.y, x, y)}"/>')
     if has_dots or len(line.x) == 1:
         for a, b in zip(line.x, line.y, strict=True):
             parts.append(f'<circle class="dot {color}" cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="3"/>')
     return f"<g>{''.join(parts)}</g>"
+
+
+def _link(mark: Mark, x: Axis, y: Axis, color: str, is_in_tab_order: bool) -> str:
+    """A recorded step that leads to its groups, with room around it to hit it."""
+    place = f'cx="{x.at(mark.step):.1f}" cy="{y.at(mark.value):.1f}"'
+    order = "" if is_in_tab_order else ' tabindex="-1"'
+    circles = f'<circle class="room" {place} r="9"/><circle class="step" {place} r="3.4"/>'
+    title = f"<title>{escape(clean(mark.label))}</title>"
+    return f'<a class="{color}" href="{escape(mark.href)}"{order}>{title}{circles}</a>'
 
 
 def _horizontal(style: str, height: float) -> str:
@@ -145,5 +166,6 @@ def _path(xs: Sequence[float], ys: Sequence[float], x: Axis, y: Axis) -> str:
 
 def _svg(parts: Sequence[str], label: str) -> Markup:
     """The drawing. All text in `parts` must be escaped already."""
-    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(clean(label))}">'
+    role = "group" if any(part.startswith("<a ") for part in parts) else "img"
+    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="{role}" aria-label="{escape(clean(label))}">'
     return Markup(head + "".join(parts) + "</svg>")

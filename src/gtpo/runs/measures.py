@@ -8,17 +8,20 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gtpo.logged import Series
 
 FEWEST_POINTS = 5
 """Points that a trailing mean needs: measures of the smoothed curve start at the fifth logged step."""
+MOST_POINTS = 1000
+"""Points that a mean is taken over."""
 
 
 def trailing_mean(values: Sequence[float]) -> list[float]:
-    """Means over the last twentieth of the points, at least five if there are so many."""
+    """Means over the last twentieth of the points, at least five if there are so many, and at most a thousand."""
     size = max(FEWEST_POINTS, len(values) // 20)
-    return [float(np.mean(values[max(0, end - size) : end])) for end in range(1, len(values) + 1)]
+    return _means(values, min(size, MOST_POINTS) - 1, 0)
 
 
 def centred_mean(values: Sequence[float]) -> list[float]:
@@ -28,7 +31,25 @@ def centred_mean(values: Sequence[float]) -> list[float]:
     [1.0, 2.0, 3.0]
     """
     reach = len(values) // 40 if len(values) >= 40 else 1 if len(values) >= 20 else 0
-    return [float(np.mean(values[max(0, i - reach) : i + reach + 1])) for i in range(len(values))]
+    reach = min(reach, MOST_POINTS // 2)
+    return _means(values, reach, reach)
+
+
+def _means(values: Sequence[float], before: int, after: int) -> list[float]:
+    """For each point, the mean over `before` points before it, itself and `after` points after it."""
+    points = np.array(values, dtype=float)
+    size = before + 1 + after
+    if len(points) < size:
+        return [float(points[max(0, i - before) : i + after + 1].mean()) for i in range(len(points))]
+    inner = np.lib.stride_tricks.sliding_window_view(points, size).mean(-1)
+    first = _growing_means(points[: size - 1])[after:]
+    last = _growing_means(points[::-1][: size - 1])[before:][::-1]
+    return [*first.tolist(), *inner.tolist(), *last.tolist()]
+
+
+def _growing_means(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The means of the first point, of the first two, and so on."""
+    return np.cumsum(points) / np.arange(1, len(points) + 1)
 
 
 def final(series: Series) -> float | None:

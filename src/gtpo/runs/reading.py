@@ -3,17 +3,28 @@
 Damage costs only what is damaged: lines and rows that cannot be used are skipped, and `notes` says which.
 """
 
+import contextlib
 import csv
+import dataclasses
+import enum
+import functools
 import shlex
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import yaml
+
 from gtpo.errors import DataError
-from gtpo.files import JsonLines, is_number, parse_json
-from gtpo.logged import Row, is_training_row, without_summary
+from gtpo.files import is_number, parse_json
+from gtpo.logged import Row, Table, without_summary
 from gtpo.records import METRICS_FILE
 
 STATE_FILE = "trainer_state.json"
+LONGEST_LINE = 2**24
+MOST_CHARACTERS, MOST_SETTINGS = 2**26, 2**18
+"""Limits of what is read of run.json and summary.json, and of config.yaml."""
 
 
 def metrics_file(path: Path) -> Path:
@@ -22,8 +33,7 @@ def metrics_file(path: Path) -> Path:
         return path
     if not path.is_dir():
         raise DataError(f"{path} does not exist. Pass the folder of a run, its {METRICS_FILE} or {STATE_FILE}.")
-    checkpoints = sorted(path.glob(f"checkpoint-*/{STATE_FILE}"), key=lambda file: file.stat().st_mtime)
-    for file in (path / METRICS_FILE, path / STATE_FILE, *reversed(checkpoints)):
+    for file in (path / METRICS_FILE, path / STATE_FILE, *_states(path)):
         if file.is_file():
             return file
     if (path / "config.yaml").is_file() and (path / "run.json").is_file():
@@ -37,18 +47,59 @@ def metrics_file(path: Path) -> Path:
     )
 
 
-def read_training_rows(path: Path, notes: list[str]) -> list[Row]:
-    """The rows of training steps in a metrics file, in order. Of a step logged twice, the later row counts."""
-    by_step: dict[float, Row] = {}
-    num_without_step = 0
-    for row in _rows(path, notes):
-        if not is_number(row.get("step")):
-            num_without_step += 1
-        elif is_training_row(row):
-            by_step[row["step"]] = without_summary(row)
+@dataclasses.dataclass(frozen=True)
+class Metrics:
+    """The rows of a metrics file in the order of their steps."""
+
+    training: Table
+    evaluations: Table
+    """Rows of an evaluation during training, with names that start with "eval_"."""
+    last_step: float
+    planned_steps: int | None = None
+    """How many steps the trainer was to take; only TRL's trainer_state.json says so."""
+
+
+def read_metrics(path: Path, notes: list[str]) -> Metrics:
+    """The rows of a metrics file. Of a training step logged twice, the later row counts; evaluations are merged."""
+    table = Table()
+    numbers: dict[float, int] = {}
+    evaluations: dict[float, Row] = {}
+    num_without_step, last_step, planned_steps = 0, 0.0, None
+    with _reading(path):
+        planned_steps, rows = _rows(path, notes)
+        for row in rows:
+            step = row.get("step")
+            if not is_number(step):
+                num_without_step += 1
+                continue
+            last_step = max(last_step, float(step))
+            kind = _kind(tuple(row))
+            if kind is _Kind.EVALUATION:
+                evaluations.setdefault(float(step), {}).update(row)
+            elif logged := without_summary(row) if kind is _Kind.SUMMARY else row:
+                numbers[float(step)] = len(table)
+                table.append(logged)
     if num_without_step:
         notes.append(f"{num_without_step} rows without a step were left out (another schema?)")
-    return [by_step[step] for step in sorted(by_step)]
+    if table.num_left_out:
+        notes.append(f"{table.num_left_out} values were left out: their names are too long, or too many")
+    order = [numbers[step] for step in sorted(numbers)]
+    table = table if order == list(range(len(table))) else table.picked(order)
+    return Metrics(table, Table(evaluations[step] for step in sorted(evaluations)), last_step, planned_steps)
+
+
+class _Kind(enum.Enum):
+    TRAINING = enum.auto()
+    EVALUATION = enum.auto()
+    SUMMARY = enum.auto()
+
+
+@functools.lru_cache(maxsize=64)
+def _kind(names: tuple[str, ...]) -> _Kind:
+    """What a row with these names is about. Most rows of a run have the same ones."""
+    if any(name.startswith("eval_") for name in names):
+        return _Kind.EVALUATION
+    return _Kind.SUMMARY if "train_runtime" in names else _Kind.TRAINING
 
 
 def read_json_object(path: Path, notes: list[str]) -> dict[str, Any]:
@@ -56,7 +107,7 @@ def read_json_object(path: Path, notes: list[str]) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        content = parse_json(path.read_text())
+        content = parse_json(read_small(path))
     except (OSError, ValueError):
         content = None
     if not isinstance(content, dict):
@@ -65,27 +116,98 @@ def read_json_object(path: Path, notes: list[str]) -> dict[str, Any]:
     return content
 
 
-def _rows(path: Path, notes: list[str]) -> list[Row]:
+def read_settings(folder: Path) -> dict[str, Any]:
+    """The options in the config.yaml of a run of `gtpo train`; empty if there is none, or none that can be read."""
     try:
-        if path.suffix == ".csv":
-            return _csv_rows(path)
-        if path.suffix == ".json":
-            return _state_rows(path)
-        skipped: list[int] = []
-        rows = list(JsonLines(path).rows(lambda number, _: skipped.append(number)))
+        content: Any = yaml.safe_load(read_small(folder / "config.yaml", MOST_SETTINGS))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return {}
+    return {str(name): value for name, value in content.items()} if isinstance(content, dict) else {}
+
+
+def read_small(path: Path, most: int = MOST_CHARACTERS) -> str:
+    """The text of a file that a run wrote; ValueError if the file is longer than any run writes it."""
+    with path.open(encoding="utf-8") as file:
+        text = file.read(most + 1)
+    if len(text) > most:
+        raise ValueError(f"it is longer than {most:,} characters")
+    return text
+
+
+def planned_steps_in(folder: Path) -> int | None:
+    """The number of steps in the newest checkpoint of a run."""
+    for path in _states(folder):
+        with contextlib.suppress(OSError, ValueError):
+            return msgspec.json.decode(path.read_bytes(), type=_State).planned_steps
+    return None
+
+
+def _states(folder: Path) -> list[Path]:
+    """The trainer_state.json of each checkpoint, the newest first."""
+    paths = folder.glob(f"checkpoint-*/{STATE_FILE}")
+    return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+class _State(msgspec.Struct):
+    """What is read of a trainer_state.json."""
+
+    log_history: msgspec.Raw = msgspec.Raw(b"null")
+    max_steps: float = 0
+
+    @property
+    def planned_steps(self) -> int | None:
+        return int(self.max_steps) if is_number(self.max_steps) and self.max_steps > 0 else None
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Generator[None]:
+    try:
+        yield
     except DataError:
         raise
     except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"Cannot read {path}: {error}. Pass a metrics file.") from error
-    if skipped:
-        listed = ", ".join(map(str, skipped[:3])) + (", …" if len(skipped) > 3 else "")
-        notes.append(f"{len(skipped)} incomplete JSON lines skipped (line {listed}): was the run killed there?")
-    return rows
 
 
-def _csv_rows(path: Path) -> list[Row]:
-    with path.open(newline="") as file:
-        return [{name: _cell(text) for name, text in row.items() if name and text} for row in csv.DictReader(file)]
+def _rows(path: Path, notes: list[str]) -> tuple[int | None, Iterator[Row]]:
+    """The planned number of steps if the file has it, and the rows."""
+    if path.suffix == ".csv":
+        return None, _csv_rows(path)
+    if path.suffix == ".json":
+        return _state_rows(path)
+    return None, _line_rows(path, notes)
+
+
+def _line_rows(path: Path, notes: list[str]) -> Iterator[Row]:
+    """The rows of JSON Lines. A line of more than `LONGEST_LINE` bytes comes in pieces, none of them a row."""
+    skipped: list[int] = []
+    num_skipped = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+            row = _parsed(line)
+            if isinstance(row, dict):
+                yield row
+            elif line.strip():
+                num_skipped += 1
+                skipped = [*skipped, number][:4]
+    if num_skipped:
+        listed = ", ".join(map(str, skipped[:3])) + (", …" if num_skipped > 3 else "")
+        notes.append(f"{num_skipped} incomplete JSON lines skipped (line {listed}): was the run killed there?")
+
+
+def _parsed(text: bytes) -> Any:
+    """The value of a JSON text; None if it is damaged. msgspec is fast, but refuses NaN and numbers such as 1e999."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return msgspec.json.decode(text)
+    with contextlib.suppress(ValueError):
+        return parse_json(text)
+    return None
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            yield {name: _cell(text) for name, text in row.items() if name and text}
 
 
 def _cell(text: str) -> float | str:
@@ -95,9 +217,15 @@ def _cell(text: str) -> float | str:
         return text
 
 
-def _state_rows(path: Path) -> list[Row]:
-    content = parse_json(path.read_text())
-    history = content.get("log_history") if isinstance(content, dict) else content
-    if not isinstance(history, list):
+def _state_rows(path: Path) -> tuple[int | None, Iterator[Row]]:
+    text = path.read_bytes()
+    try:
+        state = msgspec.json.decode(text, type=_State)
+        content, planned = msgspec.json.decode(state.log_history), state.planned_steps
+    except (ValueError, RecursionError):  # not an object, NaN in it, or damaged
+        whole = parse_json(text)
+        content = whole.get("log_history") if isinstance(whole, dict) else whole
+        planned = _State(max_steps=whole.get("max_steps", 0)).planned_steps if isinstance(whole, dict) else None
+    if not isinstance(content, list):
         raise DataError(f"{path} has no log_history, so it is not a {STATE_FILE}. Pass the folder of a run.")
-    return [row for row in history if isinstance(row, dict)]
+    return planned, (row for row in content if isinstance(row, dict))

@@ -1,6 +1,7 @@
 """A training run as reports and comparisons see it: its rows of metrics, its method and seed, and how it ended."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,13 +10,22 @@ from typing import Any
 from gtpo.errors import DataError
 from gtpo.files import JsonLines, is_integer, is_number
 from gtpo.health.held_out import HeldOut, held_out_in
-from gtpo.health.verdict import Verdict, health_of
+from gtpo.health.verdict import Verdict, health_of, last_verdict
 from gtpo.logged import Row, Series, series
-from gtpo.records import GROUPS_FILE, METRICS_FILE
-from gtpo.runs.reading import STATE_FILE, metrics_file, read_json_object, read_training_rows
+from gtpo.records import GROUPS_FILE, METRICS_FILE, TOKEN_PAGE
+from gtpo.runs.reading import (
+    STATE_FILE,
+    metrics_file,
+    planned_steps_in,
+    read_json_object,
+    read_metrics,
+    read_settings,
+)
 
 _HELD_OUT = ("problems", "num_problems", "num_samples", "temperature", "max_new_tokens")
 """Entries of summary.json that describe how held-out problems were sampled."""
+LONGEST_TEXT = 200
+"""Characters that are kept of a text in run.json or summary.json."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +36,7 @@ class Run:
     name: str
     method: str
     seed: int | None
-    rows: list[Row]
+    rows: Sequence[Row]
     after: dict[str, float]
     """What was measured on held-out problems after training."""
     notes: list[str]
@@ -37,13 +47,39 @@ class Run:
     """On what and how the numbers of `after` were measured. Two runs are comparable if it is equal."""
     measured: HeldOut = dataclasses.field(default_factory=HeldOut)
     """Held-out accuracy and format before and after training, which the verdict takes into account."""
+    evaluations: Sequence[Row] = ()
+    """Rows of evaluations during training; their names start with "eval_"."""
+    last_step: float = 0
+    """Of any row. The last training row may be earlier, because trainers log every few steps."""
+    planned_steps: int | None = None
+    """How many steps the run was to take; None if it is not known."""
 
     @property
     def num_steps(self) -> int:
-        return int(self.rows[-1]["step"])
+        return int(max(self.last_step, self.rows[-1]["step"]))
+
+    @property
+    def steps_text(self) -> str:
+        """The number of steps; of how many if the run has not reached its end."""
+        is_short = self.planned_steps is not None and self.num_steps < self.planned_steps
+        return f"{self.num_steps} of {self.planned_steps}" if is_short else str(self.num_steps)
+
+    @property
+    def token_page(self) -> Path:
+        """Where `gtpo inspect` writes the token view of this run."""
+        return self.path / TOKEN_PAGE
+
+    @property
+    def has_groups(self) -> bool:
+        return (self.path / GROUPS_FILE).is_file()
 
     def series(self, meaning: str) -> Series:
         return series(self.rows, meaning)
+
+    @functools.cached_property
+    def verdict(self) -> Verdict:
+        """The verdict on the run's last step."""
+        return last_verdict(self.rows, entropy_threshold=self.entropy_threshold, held_out=self.measured)
 
     def health(self, entropy_threshold: float | None = None) -> list[Verdict]:
         """A verdict after each row, by the run's own entropy threshold unless another one is passed."""
@@ -91,7 +127,8 @@ def load_run(path: Path) -> Run:
     source = metrics_file(path)
     folder = _run_folder(source)
     notes: list[str] = []
-    rows = read_training_rows(source, notes)
+    metrics = read_metrics(source, notes)
+    rows = metrics.training
     if not rows:
         reasons = "".join(f" {note}." for note in notes)
         raise DataError(
@@ -111,15 +148,37 @@ def load_run(path: Path) -> Run:
     return Run(
         path=folder,
         name=name,
-        method=str(about.get("method") or _method_in(name)),
+        method=str(about.get("method") or _method_in(name))[:LONGEST_TEXT],
         seed=seed if is_integer(seed) else None,
         rows=rows,
         after={metric: float(value) for metric, value in after.items() if is_number(value)},
         notes=notes,
         entropy_threshold=_threshold_in(folder / GROUPS_FILE) if is_ours else None,
-        held_out=", ".join(f"{name.replace('_', ' ')} {after[name]}" for name in _HELD_OUT if name in after) or None,
+        held_out=", ".join(
+            f"{name.replace('_', ' ')} {str(after[name])[:LONGEST_TEXT]}" for name in _HELD_OUT if name in after
+        )
+        or None,
         measured=held_out_in(summary),
+        evaluations=metrics.evaluations,
+        last_step=metrics.last_step,
+        planned_steps=metrics.planned_steps or (_planned_steps(folder, summary) if is_ours else None),
     )
+
+
+def _planned_steps(folder: Path, summary: dict[str, Any]) -> int | None:
+    """From summary.json after a run of `gtpo train`, from config.yaml before, otherwise from the last checkpoint."""
+    for value in (summary.get("max_steps"), _integer(read_settings(folder).get("max_steps"))):
+        if is_integer(value) and value > 0:
+            return value
+    return planned_steps_in(folder)
+
+
+def _integer(value: Any) -> int | None:
+    """An option as config.yaml has it: numbers from the command line are text there."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _run_folder(source: Path) -> Path:

@@ -1,5 +1,6 @@
 """Tells variants of a method apart: runs with different settings are not seeds of the same thing."""
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -8,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from gtpo.runs.reading import read_settings
 from gtpo.runs.run import Run
 
 _MOST_NAMED = 3
+_MOST_ITEMS, _LONGEST = 100, 200
+"""Entries of a list, and characters of a text, that tell settings apart."""
 _IGNORED = re.compile(
     "bf16|data_dir|dataloader_.*|disable_tqdm|output_dir|report_to|run_name|use_cpu"  # where it runs
     "|data_seed|max_steps|method|num_train_epochs|seed"  # which run it is, and how long
@@ -23,7 +25,7 @@ _IGNORED = re.compile(
 
 def name_variants(runs: Sequence[Run]) -> list[Run]:
     """The runs. If runs of one method have different settings, `method` names the settings that differ."""
-    settings = [_settings(run.path / "config.yaml") for run in runs]
+    settings = [_settings(run.path) for run in runs]
     runs = [_with_credit(run, own) for run, own in zip(runs, settings, strict=True)]
     variants: dict[str, list[dict[str, str]]] = {}
     for run, own in zip(runs, settings, strict=True):
@@ -57,31 +59,38 @@ def _usual(name: str, variants: Sequence[Mapping[str, str]]) -> str | None:
     return value if 2 * count > len(values) else ""
 
 
-def _settings(path: Path) -> dict[str, str]:
+def _settings(folder: Path) -> dict[str, str]:
     """The settings as text: numbers from the command line are text in config.yaml, those from a recipe are not."""
-    try:
-        content: Any = yaml.safe_load(path.read_text())
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return {}
-    if not isinstance(content, dict):
-        return {}
-    set_values = {str(name): _text(value) for name, value in content.items() if value is not None}
-    return {name: text for name, text in set_values.items() if not _IGNORED.fullmatch(name)}
+    settings = read_settings(folder)
+    return {name: _text(value) for name, value in settings.items() if value is not None and not _is_ignored(name)}
 
 
-def _text(value: Any) -> str:
-    """The same text whether a value was written in YAML or passed as a word.
+def _is_ignored(name: str) -> bool:
+    return len(name) > _LONGEST or _IGNORED.fullmatch(name) is not None
+
+
+def _text(value: Any, depth: int = 2) -> str:
+    """The same text whether a value was written in YAML or passed as a word. What is nested deeply is left out.
 
     >>> _text(1e-6) == _text("1e-06"), _text(True) == _text("true"), _text(["paper"]) == _text("paper")
     (True, True, True)
     >>> _text({"kappa": 2}) == _text('{"kappa": 2}')
     True
     """
-    if isinstance(value, list):
-        return " ".join(map(_text, value))
-    if isinstance(value, dict):
-        return json.dumps(value)
+    if isinstance(value, str) and value.startswith("{") and len(value) <= _LONGEST:
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, list | dict):
+        if not depth:
+            return "…"
+        entries = (
+            [(f"{name}=", item) for name, item in value.items()]
+            if isinstance(value, dict)
+            else [("", item) for item in value]
+        )
+        texts = [name + _text(item, depth - 1) for name, item in entries[:_MOST_ITEMS]]
+        return " ".join(texts)[:_LONGEST]
     try:
         return str(value).lower() if isinstance(value, bool) else f"{float(value):g}"
     except (TypeError, ValueError, OverflowError):
-        return str(value)
+        return str(value)[:_LONGEST]

@@ -1,0 +1,76 @@
+"""Links from the curves of a report to the groups of completions that a run recorded."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from gtpo.files import is_integer
+from gtpo.records import GROUPS_FILE
+from gtpo.runs.run import Run
+
+MOST_RUNS = 12
+"""The curves of more runs have no marks: they could not be told apart."""
+MOST_STEPS = 60
+"""Steps of a run that are marked, evenly spread."""
+_LONGEST_LINE = 2**26
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupLinks:
+    """The recorded steps of the run `name`, and the address of its token view."""
+
+    name: str
+    page: str
+    steps: list[int]
+
+    def address(self, step: int) -> str:
+        return f"{self.page}#step-{step}"
+
+
+class _Recorded(msgspec.Struct):
+    """What is read of a recorded group."""
+
+    step: int
+
+
+def page_address(run: Run, report: Path) -> str | None:
+    """The address of the run's token view, relative to the folder of the report; None if there is no such page."""
+    if not run.token_page.is_file():
+        return None
+    return quote(os.path.relpath(run.token_page.resolve(), report.resolve()))
+
+
+def group_links(runs: Sequence[Run], report: Path) -> dict[str, GroupLinks]:
+    """The links of the runs that have recorded groups and a token view, by the name of the run."""
+    links: dict[str, GroupLinks] = {}
+    for run in runs if len(runs) <= MOST_RUNS else ():
+        if (page := page_address(run, report)) and (steps := _recorded_steps(run.path / GROUPS_FILE)):
+            links[run.name] = GroupLinks(run.name, page, steps)
+    return links
+
+
+def _recorded_steps(path: Path) -> list[int]:
+    steps: set[int] = set()
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(_LONGEST_LINE):
+                if (step := _step(line)) is not None:
+                    steps.add(step)
+    except OSError:
+        return []
+    ordered = sorted(steps)
+    every = -(-len(ordered) // MOST_STEPS) or 1
+    return ordered[::every]
+
+
+def _step(line: bytes) -> int | None:
+    """The step of a record; None if the line is not one."""
+    try:
+        step = msgspec.json.decode(line, type=_Recorded).step
+    except (ValueError, RecursionError):
+        return None
+    return step if is_integer(step) else None
