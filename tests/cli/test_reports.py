@@ -46,6 +46,17 @@ def test_the_report_of_one_run_is_in_its_folder(runs, capsys):
     assert (runs / "gtpo-seed1" / "report.html").is_file()
 
 
+def test_the_report_says_how_to_make_the_pages_that_its_curves_lead_to(runs, capsys):
+    folder = runs / "gtpo-seed1"
+    (folder / "groups.jsonl").write_text('{"step": 1}\n')
+    assert main(["report", str(folder)]) == 0
+    assert f"note: the curves do not link to the recorded groups. Run gtpo inspect {folder}" in capsys.readouterr().err
+    (folder / "inspect.html").write_text("")
+    assert main(["report", str(folder), "--out", str(runs / "pages" / "r.html")]) == 0
+    assert "note: the curves" not in capsys.readouterr().err
+    assert 'href="../gtpo-seed1/inspect.html#step-1"' in (runs / "pages" / "r.html").read_text()
+
+
 def test_compare_prints_a_verdict(runs, capsys):
     assert main(["compare", *paths(runs, "gtpo"), "--vs", *paths(runs, "grpo"), "--levels", "0.5"]) == 0
     out = capsys.readouterr().out
@@ -238,6 +249,8 @@ HOSTILE = {
     "fractions outside 0 to 1": {"accuracy": 5, "format": -5, "completions/clipped_ratio": 1e59},
     "values that are not numbers": {"accuracy": [1], "reward": "abc", "step_time": "x", "gtpo/seconds_a": {}},
     "steps beyond 64 bits": {"step": lambda step: 10**30 + 2**60 * step, "accuracy": 0.5},
+    "names without end": {"rewards/" + "a" * 10**6 + "/mean": 1.0, "b" * 10**6: 1.0},
+    "markup in names": {"rewards/<script>/mean": 1.0, "rewards/\x1b[2J/mean": 0.5},
     "one huge step": {"step": 1e59, "accuracy": 0.5},
 }
 

@@ -92,6 +92,8 @@ def test_every_quantity_has_its_panel_and_entropy_its_line(tmp_path):
     }
     page = report_page([run])
     assert Tags(page).tags.count("svg") == len(logged)
+    assert "<th>reward</th>" in page
+    assert "<td>14.000</td>" in page
     assert page.count(">ln 2</text>") == 1
 
 
@@ -174,6 +176,33 @@ def test_the_title_counts_methods_if_there_are_many(tmp_path):
     runs = [load_run(make_run(tmp_path / name, rows(5, accuracy=0.5), method=name)) for name in "abcde"]
     assert "<h1>a · b · c · d</h1>" in report_page(runs[:4])
     assert "<h1>5 methods</h1>" in report_page(runs)
+
+
+def test_the_title_of_one_run_is_its_name_and_the_steps_are_those_of_the_plan(tmp_path):
+    folder = make_run(tmp_path / "first-try", rows(49, reward=0.5), method="gtpo", seed=1)
+    (folder / "config.yaml").write_text("max_steps: '80'\n")
+    page = report_page([load_run(folder)])
+    assert "<h1>first-try</h1><p>one run of gtpo, 49 of 80 steps</p>" in page
+    assert "<td>49 of 80</td>" in page
+
+
+def test_many_runs_are_summed_up_by_method_and_drawn_as_bands(tmp_path):
+    folders = [
+        make_run(tmp_path / f"{method}-seed{seed}", rows(30, reward=seed / 10), method=method, seed=seed)
+        for seed in range(22)
+        for method in ("gtpo", "grpo")
+    ]
+    page = report_page(load_runs(folders))
+    assert Tags(page).open == []
+    assert "<summary>All 44 runs</summary>" in page
+    assert '<td class="health">22 healthy</td>' in page
+    assert page.index(">gtpo-seed21<") < page.index(">grpo-seed0<")  # by method, whatever the order of the paths
+    assert 'class="thin' not in page
+    assert page.count('class="band') == 4  # for each method, all runs and the middle half
+    (first, _) = panel(load_runs(folders), "reward", "Reward", "").lines
+    assert first.middle is not None
+    assert (first.low[0], first.high[0]) == (0.0, pytest.approx(2.1))
+    assert (first.middle[0][0], first.middle[1][0]) == (pytest.approx(0.525), pytest.approx(1.575))
 
 
 @pytest.mark.parametrize("value", [10**400, float("nan"), "0.5", None])

@@ -1,5 +1,7 @@
 """Measures of a training curve, by hand-made curves."""
 
+import math
+
 import pytest
 
 from gtpo.logged import Series
@@ -36,3 +38,18 @@ def test_a_centred_mean_keeps_a_straight_line_and_a_trailing_mean_lags():
     assert centred_mean(line)[10:190] == pytest.approx(line[10:190])
     assert trailing_mean(line)[10:190] == pytest.approx([value - 4.5 for value in line[10:190]])
     assert len(centred_mean([1.0] * 7)) == len(trailing_mean([1.0] * 7)) == 7
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 19, 20, 41, 400, 2001])
+def test_both_means_are_those_of_a_loop(count):
+    values = [((step * 37) % 101) / 7 for step in range(count)]
+    size = max(5, count // 20)
+    reach = count // 40 if count >= 40 else 1 if count >= 20 else 0
+
+    def mean(part):
+        return math.fsum(part) / len(part)
+
+    trailing = [mean(values[max(0, end - size) : end]) for end in range(1, count + 1)]
+    centred = [mean(values[max(0, at - reach) : at + reach + 1]) for at in range(count)]
+    assert trailing_mean(values) == pytest.approx(trailing)
+    assert centred_mean(values) == pytest.approx(centred)

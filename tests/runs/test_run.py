@@ -5,7 +5,8 @@ import json
 import pytest
 
 from gtpo.errors import DataError
-from gtpo.logged import series
+from gtpo.logged import Table, series
+from gtpo.runs import reading
 from gtpo.runs.run import load_run, load_runs
 from tests.runs.making import make_run, rows
 
@@ -174,3 +175,78 @@ def test_the_same_run_twice_is_refused(tmp_path):
     folder = make_run(tmp_path / "x", rows(accuracy=0.5))
     with pytest.raises(DataError, match="passed twice"):
         load_runs([folder, folder])
+
+
+@pytest.mark.parametrize(
+    ("files", "steps"),
+    [
+        ({"config.yaml": "max_steps: 80\n"}, "40 of 80"),
+        ({"config.yaml": "max_steps: -1\n", "checkpoint-20/trainer_state.json": '{"max_steps": 50}'}, "40 of 50"),
+        ({"summary.json": '{"max_steps": 60}', "config.yaml": "max_steps: 80\n"}, "40 of 60"),
+        ({"config.yaml": "max_steps: 40\n"}, "40"),
+        ({"config.yaml": "max_steps: [1e999]\n", "checkpoint-1/trainer_state.json": "{"}, "40"),
+        ({}, "40"),
+    ],
+)
+def test_the_planned_number_of_steps_is_known_from_what_the_run_left(tmp_path, files, steps):
+    folder = make_run(tmp_path / "x", rows(reward=0.5))
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    assert load_run(folder).steps_text == steps
+
+
+def test_a_plain_trl_run_knows_its_plan_and_its_last_step(tmp_path):
+    history = [{"step": 10, "reward": 0.5}, {"step": 14, "train_runtime": 9.0, "train_loss": 0.1}]
+    path = tmp_path / "trainer_state.json"
+    for tail in ("}", ', "best_metric": NaN}'):  # Python writes NaN, which is not JSON
+        path.write_text(json.dumps({"log_history": history, "max_steps": 14})[:-1] + tail)
+        run = load_run(tmp_path)
+        assert (run.num_steps, run.planned_steps, run.steps_text) == (14, 14, "14")
+
+
+def test_the_last_verdict_alone_is_that_of_the_history(tmp_path):
+    def reward(step):
+        return [0.5, 0.4, 0.6][step % 3] if step < 60 else 0.05
+
+    columns = {"reward": reward, "rewards/accuracy/mean": lambda step: reward(step) if step != 30 else 1.5}
+    columns |= {"rewards/tags/mean": lambda step: None if step == 7 else 0.5, "grad_norm": 0.1, "gtpo/frac_kept": 0.9}
+    for count in (1, 5, 45, 90, 200):
+        run = load_run(make_run(tmp_path / str(count), rows(count, **columns), after={"accuracy": 0.1}))
+        assert run.verdict == run.health()[-1]
+    assert run.verdict.level == 2
+
+
+def test_rows_keep_what_was_logged(tmp_path):
+    metrics = [{"step": 2, "loss": float("nan"), "a": 1.5}, {"step": 1, "a": "x", "b": True}, {"step": 3}]
+    run = load_run(make_run(tmp_path / "x", metrics))
+    assert list(run.rows) == [{"step": 1, "a": None, "b": None}, {"step": 2, "loss": None, "a": 1.5}, {"step": 3}]
+    assert run.rows[-1] == {"step": 3}
+    assert run.rows[:1] == [run.rows[0]]
+
+
+def test_names_without_end_are_left_out_with_a_note(tmp_path):
+    long = {"x" * 10_000_000: 1.0, "reward": 0.5}
+    many = {f"metric {number}": 1.0 for number in range(600)}
+    run = load_run(make_run(tmp_path / "x", [{"step": 1, **long}, {"step": 2, "reward": 0.5, **many}]))
+    assert run.series("reward").values == [0.5, 0.5]
+    assert any("103 values were left out: their names are too long, or too many" in note for note in run.notes)
+
+
+def test_a_table_does_not_grow_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(Table, "MOST_VALUES", 1000)
+    with pytest.raises(DataError, match=r"metrics\.jsonl: it has more than 1,000 values"):
+        load_run(make_run(tmp_path / "x", rows(600, reward=0.5)))
+
+
+def test_a_line_without_end_is_skipped_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 100)
+    folder = make_run(tmp_path / "x", [{"step": 1, "reward": 0.5}, {"step": 2, "text": "x" * 1000}, {"step": 3}])
+    run = load_run(folder)
+    assert [row["step"] for row in run.rows] == [1, 3]
+    assert any("incomplete JSON lines skipped" in note for note in run.notes)
+
+
+def test_a_method_without_end_is_shortened(tmp_path):
+    run = load_run(make_run(tmp_path / "x", rows(reward=0.5), method="m" * 10_000_000, seed=1))
+    assert run.method == "m" * 200

@@ -56,6 +56,13 @@ def test_a_run_is_named_after_its_credit_scheme_and_told_apart_by_its_parameters
     balanced = make(tmp_path / "balanced", 1, "credit: balanced\n")
     wide = make(tmp_path / "wide", 1, "credit: prefix_baseline\ncredit_parameters: {kappa: 8}\n")
     tight = make(tmp_path / "tight", 1, "credit: prefix_baseline\ncredit_parameters: '{\"kappa\": 1}'\n")
-    suffixes = ['{"kappa": 8}', '{"kappa": 1}']
-    expected = [f"prefix_baseline, credit_parameters {suffix}" for suffix in suffixes]
+    expected = [f"prefix_baseline, credit_parameters kappa={kappa}" for kappa in (8, 1)]
     assert methods(plain, same, balanced, wide, tight) == ["gtpo", "gtpo", "balanced", *expected]
+
+
+def test_a_config_that_expands_without_end_is_read(tmp_path):
+    laughs = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    runs = [make(tmp_path / name, 1, laughs + f"lr: {name}\n") for name in ("1", "2")]
+    assert methods(*runs) == ["gtpo, lr 1", "gtpo, lr 2"]
+    huge = make(tmp_path / "3", 1, "a: 1\n" * 100_000)
+    assert methods(huge) == ["gtpo"]

@@ -1,8 +1,9 @@
 """Groups from the completions of any GRPO run: what would GTPO have changed?
 
-The completions come from JSON Lines or from the parquet files that TRL writes with `log_completions`.
+rollout_files.py reads them from the files that TRL, verl or somebody else wrote.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,20 +16,19 @@ from torch.nn.utils.rnn import pad_sequence
 from gtpo.core.config import ShapingConfig
 from gtpo.core.shaping import shape_advantages
 from gtpo.errors import DataError
-from gtpo.files import JsonLines, is_integer, is_number
+from gtpo.files import is_integer, is_number
 from gtpo.records import CompletionRecord, GroupRecord, completion_record
 from gtpo.token_view.encoders import Encoder, load_encoder, word_encoder
 from gtpo.token_view.groups import LoadedGroups
+from gtpo.token_view.rollout_files import Row, read_rollouts
 
 TEXT_ONLY = (
     "These groups were built from text. It was tokenized again, so tokens may differ from those that were sampled. "
     "The end token and the entropies are missing, so the entropy filter and the entropy penalty are off. "
-    "Rows with the same step and prompt are a group."
+    "Rows with the same step and prompt are a group. Reasoning and tool calls of chat messages are shown between "
+    "<think> and <tool_call> tags, which may not be the model's."
 )
 WORDS_ONLY = "There is no tokenizer: the tokens are words, tags and punctuation, not the model's. Pass --tokenizer."
-
-Row = dict[str, Any]
-"""One completion, as it was logged."""
 
 _NEEDED = "a row needs a prompt, a completion (text or messages), and a reward or advantage; a step must be an integer"
 _KNOWN = {"step", "prompt", "completion", "reward", "rewards", "advantage"}
@@ -42,48 +42,22 @@ def load_rollouts(paths: Sequence[Path], tokenizer: str | None = None) -> Loaded
     """
     encode = load_encoder(tokenizer) if tokenizer else word_encoder()
     skipped: Counter[str] = Counter()
+    origin = [TEXT_ONLY] if tokenizer else [TEXT_ONLY, WORDS_ONLY]
     members: dict[tuple[int, str], list[Row]] = {}
-    for file in [file for path in paths for file in _files(path)]:
-        for row in _rows(file, skipped):
-            if _is_usable(row):
-                members.setdefault((row.get("step", 0), _prompt(row["prompt"])), []).append(row)
-            else:
-                skipped[_NEEDED] += 1
-    notes = [f"{count} rows skipped: {reason}." for reason, count in skipped.items()]
+    notes: list[str] = []
+    for row in read_rollouts(paths, skipped, notes):
+        if _is_usable(row):
+            members.setdefault((row.get("step", 0), _prompt(row["prompt"])), []).append(row)
+        else:
+            skipped[_NEEDED] += 1
+    notes += [f"{count} rows skipped: {reason}." for reason, count in skipped.items()]
     if not members:
         raise DataError("There are no completions to show. " + (" ".join(notes) or "The files are empty."))
     num_single = sum(len(rows) == 1 for rows in members.values())
     if num_single:
         notes.append(f"{num_single} of {len(members)} prompts have a single completion, which has no conflicts.")
     groups = [_group(step, prompt, rows, encode) for (step, prompt), rows in members.items()]
-    origin = [TEXT_ONLY] if tokenizer else [TEXT_ONLY, WORDS_ONLY]
     return LoadedGroups(sorted(groups, key=lambda group: group.step), [*origin, *notes])
-
-
-def _files(path: Path) -> list[Path]:
-    """The file itself, or the files in a folder: what TRL logged, otherwise JSON Lines."""
-    if path.is_file():
-        return [path]
-    tables = sorted([*path.glob("*.parquet"), *path.glob("completions/*.parquet")])
-    files = tables or sorted(path.glob("*.jsonl"))
-    if not files:
-        raise DataError(f"{path} is not a .jsonl or .parquet file, and not a folder that contains such files.")
-    return files
-
-
-def _rows(path: Path, skipped: Counter[str]) -> list[Row]:
-    if path.suffix != ".parquet":
-        return list(JsonLines(path).rows(lambda _, reason: skipped.update([reason])))
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        return parquet.read_table(path).to_pylist()
-    except (pyarrow.ArrowException, OSError):
-        skipped[f"{path.name} is not a complete parquet file"] += 1
-    except UnicodeDecodeError:
-        skipped[f"{path.name} has text that is not UTF-8"] += 1
-    return []
 
 
 def _is_usable(row: Row) -> bool:
@@ -105,10 +79,34 @@ def _prompt(prompt: Any) -> str:
 
 
 def _content(message: dict[str, Any]) -> str:
+    """The text of a message: its reasoning, its content and its tool calls, which chat templates write as tokens too.
+
+    >>> _content({"reasoning_content": "add", "content": "", "tool_calls": [{"function": {"name": "add"}}]})
+    '<think>add</think><tool_call>{"name": "add"}</tool_call>'
+    """
     content = message.get("content")
     if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    reasoning, calls = message.get("reasoning_content"), message.get("tool_calls")
+    parts = [f"<think>{reasoning}</think>" if isinstance(reasoning, str) and reasoning else ""]
+    parts.append(content if isinstance(content, str) else "")
+    parts += [f"<tool_call>{_call(call)}</tool_call>" for call in calls] if isinstance(calls, list) else []
+    return "".join(parts)
+
+
+def _call(call: Any) -> str:
+    """A tool call as JSON. In a parquet file it has null for every argument that only other calls have."""
+    function = call.get("function", call) if isinstance(call, dict) else call
+    try:
+        return json.dumps(_without_null(function), ensure_ascii=False, default=str)
+    except RecursionError:
+        return "…"
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_null(item) for name, item in value.items() if item is not None}
+    return value
 
 
 def _number(value: Any) -> float | None:
