@@ -22,14 +22,15 @@ SIZES = {"full": (200, 2000), "tiny": (4, 50)}
 """Runs, and steps of each."""
 METHODS = ("gtpo", "grpo")
 _GTPO = "import sys; from gtpo.cli.main import main; sys.exit(main(sys.argv[1:]))"
-_DISTRIBUTIONS = ("completions/{}_length", "completions/{}_terminated_length", "sampling/importance_sampling_ratio/{}")
+_LENGTHS = ("completions/{}_length", "completions/{}_terminated_length")
+_RATIO = "sampling/importance_sampling_ratio/{}"
 
 
 def make_row(rng: random.Random, step: int, steps: int, level: float) -> dict[str, Any]:
     """One logged row: curves that rise and fall, with noise."""
     done = step / steps
     accuracy = level * (1 - math.exp(-4 * done)) + rng.gauss(0, 0.03)
-    noise = {name.format(part): 100 + 50 * rng.random() for name in _DISTRIBUTIONS for part in ("min", "mean", "max")}
+    noise = {name.format(part): 100 + 50 * rng.random() for name in _LENGTHS for part in ("min", "mean", "max")}
     clips = {f"clip_ratio/{name}": rng.random() / 100 for name in ("low_mean", "low_min", "high_mean", "high_max")}
     return {
         "step": step,
@@ -52,6 +53,7 @@ def make_row(rng: random.Random, step: int, steps: int, level: float) -> dict[st
         **noise,
         "completions/clipped_ratio": 0.05 * rng.random(),
         **clips,
+        **{_RATIO.format(part): 1 + rng.gauss(0, 0.01) for part in ("min", "mean", "max")},
         **{f"gtpo/frac_{name}": rng.random() for name in ("kept", "conflict", "tied_groups", "distinct", "flipped")},
         **{f"gtpo/{name}": rng.random() for name in ("token_entropy", "entropy_mean", "entropy_max", "weight_mean")},
         **{f"gtpo/seconds_{name}": rng.random() for name in ("sampling", "scoring", "shaping", "update")},

@@ -98,6 +98,18 @@ def test_recorded_steps_lead_to_the_token_view_of_the_run(recorded):
     assert "javascript%3Aalert%281%29%22%3E%3Cb%3E/inspect.html#step-11" in outside
 
 
+def test_runs_of_the_same_name_lead_to_their_own_pages(tmp_path):
+    folders = [make_run(tmp_path / parent / "same", rows(5, reward=0.5)) for parent in "ab"]
+    for folder in folders:
+        (folder / "groups.jsonl").write_text('{"step": 1}\n')
+        (folder / "inspect.html").write_text("")
+    page = report_page(load_runs(folders), tmp_path)
+    assert links(page) == [
+        *(f"{parent}/same/inspect.html" for parent in "ab"),
+        *(f"{parent}/same/inspect.html#step-1" for parent in "ab"),
+    ]
+
+
 def test_the_curves_of_many_runs_have_no_marks_but_their_names_are_links(tmp_path):
     folders = [make_run(tmp_path / f"x-seed{seed}", rows(5, reward=0.5)) for seed in range(13)]
     for folder in folders:

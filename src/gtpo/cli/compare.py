@@ -69,12 +69,14 @@ def _compare_runs(args: argparse.Namespace) -> "Compared":
     runs = name_variants(load_noted([*args.first, *args.second], skip=False))  # together: no run is on both sides
     first, second = runs[: len(args.first)], runs[len(args.first) :]
     comparisons = compare_runs(first, second, args.levels)
-    for name in unpaired_seeds(first, second):
-        note(f"{name} is left out of paired differences: the other side has no run with its seed")
+    if names := unpaired_seeds(first, second):
+        are = "is" if len(names) == 1 else "are"
+        note(f"{_listed(names)} {are} left out of paired differences: the other side has no run with the same seed")
     if len(sets := held_out_sets(runs)) > 1:
         note(f"held-out results are not compared, because they were measured differently ({'; '.join(sets)})")
     if len(steps := sorted({run.num_steps for run in runs})) > 1:
-        note(f"the runs have {' and '.join(map(str, steps))} steps, so their ends are not at the same step")
+        number = " and ".join(map(str, steps)) if len(steps) < 4 else f"{steps[0]} to {steps[-1]}"
+        note(f"the runs have {number} steps, so their ends are not at the same step")
     is_paired = any(comparison.is_paired for comparison in comparisons)
     pairing = "paired by seed" if is_paired else "not paired: the sets share fewer than two seeds"
     caption = [f"{pairing}; intervals: the wider of Student's and the bootstrap's over seeds"]
@@ -120,10 +122,20 @@ def _is_sample_file(path: Path) -> bool:
 
 def _labels(first: list[tuple[str, str]], second: list[tuple[str, str]]) -> tuple[str, str]:
     """The names of the sides: their methods or models, or if these are equal, the names of their runs or files."""
-    a, b = (" + ".join(dict.fromkeys(kind for kind, _ in side)) for side in (first, second))
+    a, b = (_listed(list(dict.fromkeys(kind for kind, _ in side)), " + ") for side in (first, second))
     if a == b:
-        a, b = (", ".join(name for _, name in side) for side in (first, second))
+        a, b = (_listed([name for _, name in side]) for side in (first, second))
     return a, b
+
+
+def _listed(names: Sequence[str], separator: str = ", ") -> str:
+    """A few names in full, of more only how many there are.
+
+    >>> _listed(["a", "b"]), _listed(["a"] * 200)
+    ('a, b', 'a, a, a, a and 196 more')
+    """
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return separator.join(names[:4]) + more
 
 
 def _print(labels: tuple[str, str], comparisons: "Sequence[Comparison]", caption: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,8 +103,8 @@ class Panel:
         return {"ln 2": LN2} if self.key == "entropy" else {}
 
 
-def sections(runs: Sequence[Run], links: Mapping[str, GroupLinks] | None = None) -> dict[str, list[Panel]]:
-    """The panels for which some run has data, by the title of their section. `links` are those of runs, by name."""
+def sections(runs: Sequence[Run], links: Mapping[Path, GroupLinks] | None = None) -> dict[str, list[Panel]]:
+    """The panels for which some run has data, by the title of their section. `links` are those of runs, by folder."""
     times = dict.fromkeys(name for run in runs for name in phases(run.rows))
     panels = [*_PANELS, *(("Time", name, _phase_title(name), "s") for name in times)]
     by_section: dict[str, list[Panel]] = {title: [] for title in SECTIONS}
@@ -120,7 +121,7 @@ def sections(runs: Sequence[Run], links: Mapping[str, GroupLinks] | None = None)
 
 
 def panel(
-    runs: Sequence[Run], key: str, title: str, unit: str, *, links: Mapping[str, GroupLinks] | None = None
+    runs: Sequence[Run], key: str, title: str, unit: str, *, links: Mapping[Path, GroupLinks] | None = None
 ) -> Panel:
     """One quantity of all runs, with a line per method in the order in which methods first appear."""
     scale = 100 if unit == "%" else 1
@@ -131,9 +132,8 @@ def panel(
         if curve.values:
             curve = _thinned(Series(curve.steps, [scale * value for value in centred_mean(curve.values)]), _MOST_STEPS)
             curves.setdefault(run.method, []).append(curve)
-            marks.setdefault(run.method, []).extend(
-                _marks(curve, links[run.name]) if run.name in (links or {}) else []
-            )
+            if links and run.path in links:
+                marks.setdefault(run.method, []).extend(_marks(curve, links[run.path]))
     return Panel(key, title, unit, _lines(curves, marks))
 
 

@@ -56,7 +56,8 @@ def _line(metrics: dict[str, Any], kind: str, name: str) -> Line:
                 raise ValueError(f"k of {metric} must be at least 1, and its estimate must be numbers")
             points.append((k, *(100 * bound for bound in bounds)))
     columns = list(zip(*sorted(points), strict=True)) or [()] * 4
-    return Line(name, *map(list, columns))
+    x, y, low, high = map(list[float], columns)
+    return Line(name, x, y, low, high)
 
 
 def _results_of_run(results: Sequence[dict[str, Any]], folder: Path) -> Sequence[dict[str, Any]]:

@@ -14,8 +14,8 @@ from gtpo.runs.run import Run
 
 MOST_RUNS = 12
 """The curves of more runs have no marks: they could not be told apart."""
-MOST_STEPS = 60
-"""Steps of a run that are marked, evenly spread."""
+MOST_MARKS = 60
+"""Recorded steps of all runs that a curve has marks for, evenly spread."""
 _LONGEST_LINE = 2**26
 
 
@@ -44,12 +44,13 @@ def page_address(run: Run, report: Path) -> str | None:
     return quote(os.path.relpath(run.token_page.resolve(), report.resolve()))
 
 
-def group_links(runs: Sequence[Run], report: Path) -> dict[str, GroupLinks]:
-    """The links of the runs that have recorded groups and a token view, by the name of the run."""
-    links: dict[str, GroupLinks] = {}
+def group_links(runs: Sequence[Run], report: Path) -> dict[Path, GroupLinks]:
+    """The links of the runs that have recorded groups and a token view, by their folders."""
+    links: dict[Path, GroupLinks] = {}
     for run in runs if len(runs) <= MOST_RUNS else ():
         if (page := page_address(run, report)) and (steps := _recorded_steps(run.path / GROUPS_FILE)):
-            links[run.name] = GroupLinks(run.name, page, steps)
+            every = -(-len(steps) * len(runs) // MOST_MARKS)
+            links[run.path] = GroupLinks(run.name, page, steps[::every])
     return links
 
 
@@ -62,9 +63,7 @@ def _recorded_steps(path: Path) -> list[int]:
                     steps.add(step)
     except OSError:
         return []
-    ordered = sorted(steps)
-    every = -(-len(ordered) // MOST_STEPS) or 1
-    return ordered[::every]
+    return sorted(steps)
 
 
 def _step(line: bytes) -> int | None:

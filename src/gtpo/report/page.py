@@ -63,7 +63,7 @@ def report_page(runs: Sequence[Run], folder: Path = Path()) -> str:
         steps_text=steps_text,
         verdicts_text=_verdicts_text,
         has_held_out=any("accuracy" in run.after for run in runs),
-        page_addresses={run.name: page_address(run, folder) for run in runs},
+        page_addresses={run.path: page_address(run, folder) for run in runs},
         has_links=bool(links),
         missing=MISSING,
         sections=sections(runs, links),
@@ -81,7 +81,7 @@ def shown_ends(runs: Sequence[Run]) -> list[str]:
 
 
 def end_of_training(runs: Sequence[Run], meaning: str) -> list[str]:
-    """The mean over runs of a quantity of `ENDS`, and its lowest and highest value if there are several runs."""
+    """The mean over runs of a quantity of `ENDS`, and its range if there are several runs."""
     scale, digits, unit = ENDS[meaning]
     ends = [scale * end for run in runs if (end := final(run.series(meaning))) is not None]
     if not ends:
@@ -89,8 +89,8 @@ def end_of_training(runs: Sequence[Run], meaning: str) -> list[str]:
     numbers = [math.fsum(ends) / len(ends)]
     if len(ends) > 1:
         numbers += [min(ends), max(ends)]
-    texts = [f"{number:.{digits}f}" if abs(number) < _LARGEST else f"{number:.3g}" for number in numbers]
-    return [f"{text} {unit}".rstrip() for text in texts]
+    mean, *span = [f"{number:.{digits}f}" if abs(number) < _LARGEST else f"{number:.3g}" for number in numbers]
+    return [f"{text} {unit}".rstrip() for text in (mean, " to ".join(span)) if text]
 
 
 def steps_text(runs: Sequence[Run]) -> str:

@@ -68,16 +68,16 @@ def read_metrics(path: Path, notes: list[str]) -> Metrics:
     with _reading(path):
         planned_steps, rows = _rows(path, notes)
         for row in rows:
-            step = row.get("step")
-            if not is_number(step):
+            if not is_number(row.get("step")):
                 num_without_step += 1
                 continue
-            last_step = max(last_step, float(step))
+            step = float(row["step"])
+            last_step = max(last_step, step)
             kind = _kind(tuple(row))
             if kind is _Kind.EVALUATION:
-                evaluations.setdefault(float(step), {}).update(row)
+                evaluations.setdefault(step, {}).update(row)
             elif logged := without_summary(row) if kind is _Kind.SUMMARY else row:
-                numbers[float(step)] = len(table)
+                numbers[step] = len(table)
                 table.append(logged)
     if num_without_step:
         notes.append(f"{num_without_step} rows without a step were left out (another schema?)")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.errors import DataError
-from gtpo.files import JsonLines, is_integer, is_number
+from gtpo.files import LARGEST_NUMBER, JsonLines, is_integer, is_number
 from gtpo.health.held_out import HeldOut, held_out_in
 from gtpo.health.verdict import Verdict, health_of, last_verdict
 from gtpo.logged import Row, Series, series
@@ -167,14 +167,14 @@ def load_run(path: Path) -> Run:
 
 def _planned_steps(folder: Path, summary: dict[str, Any]) -> int | None:
     """From summary.json after a run of `gtpo train`, from config.yaml before, otherwise from the last checkpoint."""
-    for value in (summary.get("max_steps"), _integer(read_settings(folder).get("max_steps"))):
-        if is_integer(value) and value > 0:
-            return value
+    for value in (summary.get("max_steps"), read_settings(folder).get("max_steps")):
+        if (steps := _integer(value)) is not None and 0 < steps <= LARGEST_NUMBER:
+            return steps
     return planned_steps_in(folder)
 
 
 def _integer(value: Any) -> int | None:
-    """An option as config.yaml has it: numbers from the command line are text there."""
+    """A number of a file. In config.yaml, numbers from the command line are text."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
