@@ -27,7 +27,7 @@ _NOT_DRAWN = ("_runtime", "_per_second", "_num_tokens", "_time", "/std", "/min",
 SECTIONS = {
     "Learning": "What the policy gets right while it trains.",
     "Reward functions": "The mean of each reward function before it is weighted.",
-    "Evaluation": "What was measured on other problems during training.",
+    "Evaluation": "What was measured on other problems during training, or before and after it. The points are drawn as logged.",
     "What the update did": (
         "Completions that pass the entropy filter, tokens in conflict runs, and groups whose rewards are all equal."
     ),

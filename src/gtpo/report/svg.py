@@ -66,7 +66,7 @@ def panel_svg(panel: Panel, colors: dict[str, int], *, are_links_in_tab_order: b
         ticks = sorted(set(xs))
     else:
         x = Axis(*_widened(min(xs), max(*xs, min(xs) + 1)), LEFT, WIDTH - RIGHT)
-        ticks = x.ticks()
+        ticks = [tick for tick in x.ticks() if tick == int(tick)]
     is_log = panel.key == "grad_norm" and min(ys) > LEAST_LOG and max(ys) > 30 * min(ys)
     low, high = (min(ys) / 1.2, max(ys) * 1.2) if is_log else _value_range(ys, panel)
     y = Axis(low, high, HEIGHT - BOTTOM, TOP, is_log)
