@@ -42,6 +42,18 @@ def test_evaluations_during_training_are_drawn_as_they_were_logged(tmp_path):
     assert keys(load_run(make_run(tmp_path / "y", training)), "Evaluation") == []
 
 
+def test_of_what_trl_logs_in_an_evaluation_the_means_are_drawn(tmp_path):
+    logged = (
+        "loss runtime samples_per_second steps_per_second num_tokens completions/mean_length completions/min_length "
+        "completions/max_length completions/clipped_ratio completions/mean_terminated_length rewards/f/mean "
+        "rewards/f/std reward reward_std frac_reward_zero_std entropy clip_ratio/low_mean clip_ratio/high_max"
+    )
+    evaluated = {"step": 3, "epoch": 0.5, **{f"eval_{name}": 1.0 for name in logged.split()}}
+    run = load_run(make_run(tmp_path / "x", [*rows(3, reward=0.5), evaluated]))
+    drawn = "reward rewards/f/mean completions/clipped_ratio completions/mean_length entropy loss"
+    assert keys(run, "Evaluation") == [f"eval_{name}" for name in drawn.split()]
+
+
 def test_evaluations_of_several_datasets_at_one_step_are_merged(tmp_path):
     evaluated = [{"step": 2, "eval_a_reward": 0.1}, {"step": 2, "eval_b_reward": 0.2}]
     run = load_run(make_run(tmp_path / "x", [*rows(3, reward=0.5), *evaluated]))

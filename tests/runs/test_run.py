@@ -209,7 +209,8 @@ def test_the_last_verdict_alone_is_that_of_the_history(tmp_path):
     def reward(step):
         return [0.5, 0.4, 0.6][step % 3] if step < 60 else 0.05
 
-    columns = {"reward": reward, "rewards/accuracy/mean": lambda step: reward(step) if step != 30 else 1.5}
+    odd = {12: None, 30: 1.5}  # TRL logs None if no completion could be scored
+    columns = {"reward": reward, "rewards/accuracy/mean": lambda step: odd.get(step, reward(step))}
     columns |= {"rewards/tags/mean": lambda step: None if step == 7 else 0.5, "grad_norm": 0.1, "gtpo/frac_kept": 0.9}
     for count in (1, 5, 45, 90, 200):
         run = load_run(make_run(tmp_path / str(count), rows(count, **columns), after={"accuracy": 0.1}))
@@ -250,3 +251,18 @@ def test_a_line_without_end_is_skipped_in_pieces(tmp_path, monkeypatch):
 def test_a_method_without_end_is_shortened(tmp_path):
     run = load_run(make_run(tmp_path / "x", rows(reward=0.5), method="m" * 10_000_000, seed=1))
     assert run.method == "m" * 200
+
+
+def test_links_that_lead_nowhere_or_in_circles_are_not_followed(tmp_path):
+    folder = make_run(tmp_path / "x", rows(reward=0.5))
+    for name in ("run.json", "summary.json", "config.yaml", "groups.jsonl", "results.json", "inspect.html"):
+        (folder / name).symlink_to(folder / name)
+    (folder / "checkpoint-5").mkdir()
+    (folder / "checkpoint-5" / "trainer_state.json").symlink_to("/nowhere")
+    (folder / "checkpoint-6").symlink_to(folder)
+    run = load_run(folder)
+    assert (run.steps_text, run.has_groups, run.verdict.name) == ("40", False, "healthy")
+    (folder / "metrics.jsonl").unlink()
+    (folder / "metrics.jsonl").symlink_to(folder / "metrics.jsonl")
+    with pytest.raises(DataError, match="is not a run"):
+        load_run(folder)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,13 +22,16 @@ _PANEL_POINTS, _MOST_POINTS, _FEWEST_POINTS = 20_000, 400, 60
 """Points of all curves of a panel, and of each of them: a panel is about 400 pixels wide."""
 _MOST_STEPS = 4000
 """Steps at which the runs of a method are averaged."""
-_NOT_DRAWN = ("_runtime", "_per_second", "_num_tokens", "_time", "/std", "/min", "/max", "_std")
-"""How the names of metrics end that evaluations log about their own speed, and of spreads and extremes."""
+_NOT_DRAWN = re.compile(
+    r"(.*(_runtime|_per_second|_num_tokens|_preparation_time|[/_]std|[/_]min|[/_]max)|.*/(min|max)_.*|.*_terminated_.*"
+    r"|eval_clip_ratio/.*)"
+)
+"""What evaluations log about their own speed, spreads and extremes, and about an update that they do not do."""
 
 SECTIONS = {
     "Learning": "What the policy gets right while it trains.",
     "Reward functions": "The mean of each reward function before it is weighted.",
-    "Evaluation": "What was measured on other problems during training, or before and after it. The points are drawn as logged.",
+    "Evaluation": "What was measured on other problems during training, or before and after it, as it was logged.",
     "What the update did": (
         "Completions that pass the entropy filter, tokens in conflict runs, and groups whose rewards are all equal."
     ),
@@ -151,7 +155,7 @@ def _evaluation_panels(runs: Sequence[Run]) -> list[Panel]:
                 points = Series([0.0, float(run.num_steps)], values)
                 by_title.setdefault(f"held-out {metric}", {}).setdefault(run.method, []).append(points)
         for name in sorted(names_in(run.evaluations), key=lambda name: ("reward" not in name, name)):
-            if name.startswith("eval_") and not name.endswith(_NOT_DRAWN):
+            if name.startswith("eval_") and not _NOT_DRAWN.fullmatch(name):
                 points = _thinned(series(run.evaluations, name), _MOST_STEPS)
                 if points.values:
                     by_title.setdefault(name, {}).setdefault(run.method, []).append(points)

@@ -10,13 +10,13 @@ import msgspec
 
 from gtpo.files import is_integer
 from gtpo.records import GROUPS_FILE
+from gtpo.runs.reading import LONGEST_RECORD
 from gtpo.runs.run import Run
 
 MOST_RUNS = 12
 """The curves of more runs have no marks: they could not be told apart."""
 MOST_MARKS = 60
 """Recorded steps of all runs that a curve has marks for, evenly spread."""
-_LONGEST_LINE = 2**26
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _recorded_steps(path: Path) -> list[int]:
     steps: set[int] = set()
     try:
         with path.open("rb") as file:
-            while line := file.readline(_LONGEST_LINE):
+            while line := file.readline(LONGEST_RECORD):
                 if (step := _step(line)) is not None:
                     steps.add(step)
     except OSError:

@@ -22,7 +22,8 @@ from gtpo.logged import Row, Table, without_summary
 from gtpo.records import METRICS_FILE
 
 STATE_FILE = "trainer_state.json"
-LONGEST_LINE = 2**24
+LONGEST_LINE, LONGEST_RECORD = 2**24, 2**26
+"""Bytes of a line of metrics, and of a recorded group."""
 MOST_CHARACTERS, MOST_SETTINGS = 2**26, 2**18
 """Limits of what is read of run.json and summary.json, and of config.yaml."""
 
@@ -132,6 +133,15 @@ def read_small(path: Path, most: int = MOST_CHARACTERS) -> str:
     if len(text) > most:
         raise ValueError(f"it is longer than {most:,} characters")
     return text
+
+
+def first_record(path: Path) -> Row:
+    """The first complete row of JSON Lines; empty if there is none."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        for line in iter(lambda: file.readline(LONGEST_RECORD), b""):
+            if isinstance(row := _parsed(line), dict):
+                return row
+    return {}
 
 
 def planned_steps_in(folder: Path) -> int | None:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from gtpo.errors import DataError
-from gtpo.files import LARGEST_NUMBER, JsonLines, is_integer, is_number
+from gtpo.files import LARGEST_NUMBER, is_integer, is_number
 from gtpo.health.held_out import HeldOut, held_out_in
 from gtpo.health.verdict import Verdict, health_of, last_verdict
 from gtpo.logged import Row, Series, series
 from gtpo.records import GROUPS_FILE, METRICS_FILE, TOKEN_PAGE
 from gtpo.runs.reading import (
     STATE_FILE,
+    first_record,
     metrics_file,
     planned_steps_in,
     read_json_object,
@@ -189,8 +190,7 @@ def _run_folder(source: Path) -> Path:
 
 def _threshold_in(groups: Path) -> float | None:
     """The entropy threshold that a run of GTPO recorded with its groups."""
-    first = next(JsonLines(groups).rows(), {}) if groups.is_file() else {}
-    value: Any = first.get("entropy_threshold")
+    value: Any = first_record(groups).get("entropy_threshold")
     return float(value) if is_number(value) else None
 
 
