@@ -190,3 +190,10 @@ def test_a_reward_that_is_not_a_float_excludes_its_row(saved):
     assert [completion.valid for completion in loaded.groups[0].completions] == [True, False, True]
     assert loaded.groups[0].completions[1].rewards == {"reward": None}
     assert any("a step must be an integer" in note for note in loaded.notes)
+
+
+def test_rewards_and_names_without_end_are_cut(saved):
+    many = {f"{number} {'x' * 10_000}": 1.0 for number in range(1000)}
+    rewards = load(saved(row("a", 1.0, **many), row("b", 0.5, rewards=many))).groups[0].completions
+    assert [len(completion.rewards) for completion in rewards] == [50, 50]
+    assert max(len(name) for name in rewards[0].rewards) == 100

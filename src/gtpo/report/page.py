@@ -5,7 +5,7 @@ The page is the template page.html.j2. This module computes what it shows.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def report_page(runs: Sequence[Run], folder: Path = Path()) -> str:
         has_middle=any(count > MOST_THIN for count in Counter(run.method for run in runs).values()),
         is_folded=len(runs) > MOST_ROWS,
         num_runs=len(runs),
-        runs_by_method={name: [run for run in runs if run.method == name] for name in names},
+        runs_by_method={name: _by_seed(run for run in runs if run.method == name) for name in names},
         ends=shown_ends(runs),
         end_of_training=end_of_training,
         steps_text=steps_text,
@@ -104,6 +104,10 @@ def _verdicts_text(runs: Sequence[Run]) -> str:
     """How many runs have each verdict, the most common one first."""
     counts = Counter(run.verdict.name for run in runs)
     return ", ".join(f"{count} {name}" for name, count in counts.most_common())
+
+
+def _by_seed(runs: Iterable[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: (run.seed is None, run.seed or 0))
 
 
 def _title(runs: Sequence[Run], names: Sequence[str]) -> str:

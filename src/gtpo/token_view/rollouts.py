@@ -32,6 +32,8 @@ WORDS_ONLY = "There is no tokenizer: the tokens are words, tags and punctuation,
 
 _NEEDED = "a row needs a prompt, a completion (text or messages), and a reward or advantage; a step must be an integer"
 _KNOWN = {"step", "prompt", "completion", "reward", "rewards", "advantage"}
+_MOST_REWARDS, _LONGEST_NAME = 50, 100
+"""Rewards of a row that are shown, and characters of their names."""
 _CONFLICTS_ONLY = ShapingConfig(entropy_filter="off", entropy_penalty=0.0)
 
 
@@ -117,10 +119,11 @@ def _rewards(row: Row) -> dict[str, float | None]:
     """The rewards by function: those in `rewards`, otherwise `reward` and every other column of numbers."""
     by_function = row.get("rewards")
     if isinstance(by_function, dict) and by_function:
-        return {str(name): _number(value) for name, value in by_function.items()}
-    rewards = {"reward": _number(row["reward"])} if "reward" in row else {}
-    rewards |= {name: float(value) for name, value in row.items() if name not in _KNOWN and is_number(value)}
-    return rewards
+        rewards = {str(name): _number(value) for name, value in by_function.items()}
+    else:
+        rewards = {"reward": _number(row["reward"])} if "reward" in row else {}
+        rewards |= {name: float(value) for name, value in row.items() if name not in _KNOWN and is_number(value)}
+    return {name[:_LONGEST_NAME]: rewards[name] for name in list(rewards)[:_MOST_REWARDS]}
 
 
 def _advantages(rows: Sequence[Row]) -> list[float | None]:
