@@ -50,10 +50,10 @@ def test_the_report_says_how_to_make_the_pages_that_its_curves_lead_to(runs, cap
     folder = runs / "gtpo-seed1"
     (folder / "groups.jsonl").write_text('{"step": 1}\n')
     assert main(["report", str(folder)]) == 0
-    assert f"note: the curves do not link to the recorded groups. Run gtpo inspect {folder}" in capsys.readouterr().err
+    assert f"To link the curves to the recorded groups, run gtpo inspect {folder}, then" in capsys.readouterr().out
     (folder / "inspect.html").write_text("")
     assert main(["report", str(folder), "--out", str(runs / "pages" / "r.html")]) == 0
-    assert "note: the curves" not in capsys.readouterr().err
+    assert "To link the curves" not in capsys.readouterr().out
     assert 'href="../gtpo-seed1/inspect.html#step-1"' in (runs / "pages" / "r.html").read_text()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import LEVEL_COLORS, load_noted, note, show, sparkline, write_page
+from gtpo.cli.console import LEVEL_COLORS, load_noted, show, sparkline, write_page
 from gtpo.files import writing
 from gtpo.text import printable
 
@@ -48,20 +48,21 @@ def run(args: argparse.Namespace) -> int:
     runs = name_variants(load_noted(args.runs))
     _print(runs)
     out = args.out or ((runs[0].path if len(runs) == 1 else Path()) / "report.html")
-    write_page(out, report_page(runs, out.parent))
     _hint(runs)
+    write_page(out, report_page(runs, out.parent))
     if args.png or args.svg:
         _draw(runs, args.png, args.svg)
     return 0
 
 
 def _hint(runs: "Sequence[Run]") -> None:
-    """Say how to make the token views that curves lead to."""
+    """Print how to make the token views that curves lead to."""
     unseen = [run for run in runs if run.has_groups and not run.token_page.is_file()]
     if unseen:
         command = f"gtpo inspect {shlex.quote(str(unseen[0].path))}"
         others = f" (and for {len(unseen) - 1} more runs)" if unseen[1:] else ""
-        note(f"the curves do not link to the recorded groups. Run {command}{others}, then this command again")
+        hint = f"To link the curves to the recorded groups, run {command}{others}, then this command again."
+        sys.stdout.write(printable(hint) + "\n")
 
 
 def _draw(runs: "Sequence[Run]", png: Path | None, svg: Path | None) -> None:
