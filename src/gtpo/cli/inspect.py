@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from gtpo.cli.console import note, show, write_page
 from gtpo.errors import ConfigError
+from gtpo.files import write_atomic, writing
 
 if TYPE_CHECKING:
-    from gtpo.token_view.groups import LoadedGroups
+    from gtpo.token_view.groups import Groups
 
 _EPILOG = """\
 examples:
@@ -50,23 +51,18 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--tokenizer only applies to --completions: the records of a run include their tokens.")
     if args.terminal and args.out:
         raise ConfigError("--terminal writes no page. Omit --out.")
-    loaded = _load(args)
-    if args.step is not None or args.terminal:
-        loaded = loaded.at_step(loaded.steps[-1] if args.step is None else args.step)
-    if not 1 <= args.group <= len(loaded.groups):
-        raise ConfigError(f"--group must be from 1 to {len(loaded.groups)}, got {args.group}.")
-    for text in loaded.notes:
-        note(text)
+    groups = _load(args)
+    if args.step is not None:
+        groups = groups.at_step(args.step)
     if args.terminal:
-        from gtpo.token_view.terminal import group_view
-
-        show(group_view(loaded.groups[args.group - 1]), width=100)
+        _print(args, groups)
     else:
-        _write(args, loaded)
+        _check_number(args.group, len(groups))
+        _write(args, groups)
     return 0
 
 
-def _load(args: argparse.Namespace) -> "LoadedGroups":
+def _load(args: argparse.Namespace) -> "Groups":
     if args.completions:
         from gtpo.token_view.rollouts import load_rollouts
 
@@ -76,12 +72,70 @@ def _load(args: argparse.Namespace) -> "LoadedGroups":
     return load_groups(args.run_folder)
 
 
-def _write(args: argparse.Namespace, loaded: "LoadedGroups") -> None:
-    from gtpo.token_view.page import render_page
+def _check_number(number: int, count: int) -> None:
+    if not 1 <= number <= count:
+        raise ConfigError(f"--group must be from 1 to {count}, got {number}.")
+
+
+def _print(args: argparse.Namespace, groups: "Groups") -> None:
+    """One group of the last step that has a usable record."""
+    from gtpo.token_view.terminal import group_view
+
+    for step in reversed(groups.steps):
+        of_step = groups.at_step(step)
+        if shown := list(of_step):
+            _check_number(args.group, len(shown))
+            _print_notes(of_step)
+            show(group_view(shown[args.group - 1]), width=100)
+            return
+    raise ConfigError(f"There is no usable record of step {args.step}. Choose another one with --step.")
+
+
+def _print_notes(groups: "Groups") -> None:
+    for text in groups.notes:
+        note(text)
+
+
+def _write(args: argparse.Namespace, groups: "Groups") -> None:
+    from gtpo.token_view.page import MAX_TOKENS, fragment, render_page
 
     sources: list[Path] = args.completions or [args.run_folder]
-    title = ", ".join(source.resolve().name for source in sources[:3])
+    title = ", ".join(_name(source.resolve()) for source in sources[:3])
     folder = sources[0] if sources[0].is_dir() else sources[0].parent
-    out = args.out or folder / "inspect.html"
-    page = render_page(loaded, title=title, rollouts=bool(args.completions), opened=args.group - 1)
-    write_page(out, page)
+    out: Path = args.out or folder / "inspect.html"
+    rollouts = bool(args.completions)
+    if len(groups.blocks(MAX_TOKENS)) == 1:
+        write_page(out, render_page(groups, title=title, rollouts=rollouts, opened=args.group - 1))
+    else:
+        _write_pages(out, groups, title=title, rollouts=rollouts)
+        if args.group > 1:
+            note(f"Group {args.group} is at {out}#{fragment(groups.places[args.group - 1])}")
+    _print_notes(groups)
+
+
+def _name(source: Path) -> str:
+    """The name of the run that a folder or a file belongs to."""
+    return source.parent.name if source.name in ("groups.jsonl", "completions") else source.name
+
+
+def _write_pages(out: Path, groups: "Groups", *, title: str, rollouts: bool) -> None:
+    """Write the index to `out` and the pages of groups into a folder next to it, without those of an earlier call."""
+    from gtpo.token_view.page import render_pages
+
+    folder = out.with_name(f"{out.stem}_groups")
+    if out.exists() and not out.is_file():
+        raise ConfigError(
+            f"These groups need several pages, and {out} is not a file. Pass --step, or a file with --out."
+        )
+    if folder.is_symlink():
+        raise ConfigError(f"{folder} is a link. Remove it, or choose another place with --out.")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for page in folder.glob("page-*.html"):
+            page.unlink()
+    for page in render_pages(groups, title=title, index=out.name, folder=folder.name, rollouts=rollouts):
+        if page.name is None:
+            write_page(out, page.html)
+        else:
+            with writing(folder / page.name):
+                write_atomic(folder / page.name, page.html)

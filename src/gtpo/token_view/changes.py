@@ -6,10 +6,11 @@ Push is weighted as in the loss: |push| / |o_i| for each trained token of comple
 import dataclasses
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from gtpo.records import CompletionRecord, GroupRecord
-from gtpo.token_view.fates import in_conflict_run, token_fates
+from gtpo.token_view.fates import stretches
 
 _TAG = re.compile(r"</?([A-Za-z][\w-]{0,40})>")
 _SPECIAL = {"s", "eos", "bos", "pad", "unk", "end_of_turn", "start_of_turn", "end_of_text"}
@@ -31,9 +32,22 @@ class Changes:
     down_skipped: float = 0.0  # what λ removed from it
     up: float = 0.0
     up_added: float = 0.0  # what λ added to it
-    share_removed: float | None = None  # down_skipped / down
-    share_added: float | None = None  # up_added / up
-    share_tags: float | None = None  # conflict_tags / conflicts
+
+    @property
+    def share_removed(self) -> float | None:
+        return self.down_skipped / self.down if self.down else None
+
+    @property
+    def share_added(self) -> float | None:
+        return self.up_added / self.up if self.up else None
+
+    @property
+    def share_tags(self) -> float | None:
+        return self.conflict_tags / self.conflicts if self.conflicts else None
+
+    def __add__(self, other: "Changes") -> "Changes":
+        names = [field.name for field in dataclasses.fields(self)]
+        return Changes(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 def count_changes(groups: Iterable[GroupRecord]) -> Changes:
@@ -43,25 +57,24 @@ def count_changes(groups: Iterable[GroupRecord]) -> Changes:
         changes.groups += 1
         for completion in group.completions:
             _count(completion, changes)
-    changes.share_removed = changes.down_skipped / changes.down if changes.down else None
-    changes.share_added = changes.up_added / changes.up if changes.up else None
-    changes.share_tags = changes.conflict_tags / changes.conflicts if changes.conflicts else None
     return changes
 
 
-def tag_tokens(pieces: Sequence[str]) -> list[bool]:
-    """Which tokens overlap a format tag such as <answer>. Special tokens such as <eos> are not format tags.
+def tag_tokens(pieces: Sequence[str]) -> set[int]:
+    """The positions of the tokens that overlap a format tag such as <answer>. Special tokens are not format tags.
 
-    >>> tag_tokens(["<", "answer", ">", "4", "</answer>", "<eos>"])
-    [True, True, True, False, True, False]
+    >>> sorted(tag_tokens(["<", "answer", ">", "4", "</answer>", "<eos>"]))
+    [0, 1, 2, 4]
     """
     text = "".join(pieces)
-    in_tag = bytearray(len(text))
-    for match in _TAG.finditer(text):
-        if match[1].lower() not in _SPECIAL:
-            in_tag[match.start() : match.end()] = b"\1" * len(match[0])
+    tags = [match.span() for match in _TAG.finditer(text) if match[1].lower() not in _SPECIAL]
+    if not tags:
+        return set()
     ends = list(itertools.accumulate(map(len, pieces)))
-    return [any(in_tag[end - len(piece) : end]) for piece, end in zip(pieces, ends, strict=True)]
+    positions: set[int] = set()
+    for start, end in tags:
+        positions.update(range(bisect_right(ends, start), bisect_left(ends, end) + 1))
+    return {position for position in positions if pieces[position]}
 
 
 def _count(completion: CompletionRecord, changes: Changes) -> None:
@@ -76,14 +89,17 @@ def _count(completion: CompletionRecord, changes: Changes) -> None:
     if not completion.kept:
         changes.filtered += 1
         return
-    fates = token_fates(completion)
-    is_tag = [False] * completion.num_tokens if completion.pieces is None else tag_tokens(completion.pieces)
-    changes.protected += fates.count("skipped")
-    changes.amplified += fates.count("amplified")
-    for position, is_trained in enumerate(completion.trained):
-        if is_trained and in_conflict_run(completion, position):
-            weight = completion.token_weight[position] or 0.0
-            changes.conflicts += 1
-            changes.conflict_tags += is_tag[position]
-            changes.down_skipped += max(-push, 0.0) * max(1 - weight, 0.0)
-            changes.up_added += max(push, 0.0) * max(weight - 1, 0.0)
+    tags: set[int] | None = None
+    position = 0
+    for stretch in stretches(completion):
+        start, position = position, position + stretch.size
+        changes.protected += stretch.size if stretch.fate == "skipped" else 0
+        changes.amplified += stretch.size if stretch.fate == "amplified" else 0
+        if stretch.in_run and stretch.fate != "untrained":
+            if tags is None:
+                tags = tag_tokens(completion.pieces or [])
+            weight = stretch.weight or 0.0
+            changes.conflicts += stretch.size
+            changes.conflict_tags += sum(place in tags for place in range(start, position))
+            changes.down_skipped += stretch.size * max(-push, 0.0) * max(1 - weight, 0.0)
+            changes.up_added += stretch.size * max(push, 0.0) * max(weight - 1, 0.0)

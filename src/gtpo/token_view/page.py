@@ -1,6 +1,6 @@
-"""The token view as one self-contained HTML page.
+"""The token view as HTML: one page, or an index and one page per block of groups. Each page is self-contained.
 
-The data of the page is JSON in a block that the browser does not execute; every character that could end the block is
+The data of a page is JSON in blocks that the browser does not execute; every character that could end a block is
 escaped. The script inserts text by `textContent` only. The content security policy allows this script and this style
 sheet by their hashes, and nothing else.
 """
@@ -8,56 +8,99 @@ sheet by their hashes, and nothing else.
 import base64
 import dataclasses
 import hashlib
+import html
 import json
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
-from gtpo.files import finite, is_number
-from gtpo.records import CompletionRecord, GroupRecord
+from gtpo.files import finite
 from gtpo.text import visible, visible_lines
-from gtpo.token_view.changes import count_changes
-from gtpo.token_view.fates import FATES, plain_fates, token_fates
-from gtpo.token_view.groups import LoadedGroups
+from gtpo.token_view.changes import Changes, count_changes
+from gtpo.token_view.fates import FATES
+from gtpo.token_view.groups import Groups, Place, RecordedGroups
+from gtpo.token_view.page_data import TokenTable, changes_data, group_data
+from gtpo.token_view.summaries import GroupSummary, summarise
 
 MAX_TOKENS = 400_000
-"""Tokens in one page, about 40 bytes each. Larger pages show only some of the groups."""
+"""Tokens in one page, about 10 bytes each. A larger recording has an index and several pages."""
+
+_FEWEST_PARALLEL = 8
+"""With fewer pages, starting processes does not pay."""
+_MOST_PROCESSES = 4
 
 
-def render_page(
-    loaded: LoadedGroups, *, title: str, rollouts: bool = False, opened: int = 0, max_tokens: int = MAX_TOKENS
-) -> str:
-    """The HTML page; `opened` is the index of the group that is shown first."""
-    groups = loaded.groups
-    indices = sorted({*thin_out(groups, max_tokens), opened})
-    notes = list(loaded.notes)
-    if len(indices) < len(groups):
-        notes.append(
-            f"The page shows {len(indices)} of {len(groups)} groups, evenly spaced, to stay small enough for a "
-            "browser. Pass --step to see a particular one."
-        )
-    texts: dict[str, int] = {}
+class Page(NamedTuple):
+    """A page of the token view: the name of its file in the folder of pages, or None for the page to open first."""
+
+    name: str | None
+    html: str
+
+
+class _Context(NamedTuple):
+    """What a page of groups shows besides its groups. `index`, `before` and `after` are links to other pages."""
+
+    title: str
+    rollouts: bool
+    opened: int = 0
+    index: str | None = None  # None: the page is the only one
+    before: str | None = None
+    after: str | None = None
+
+
+class _Block(NamedTuple):
+    """A page of groups, and what the index needs to know about it."""
+
+    html: str
+    summaries: list[GroupSummary]
+    changes: Changes
+    groups: Groups
+
+
+def render_page(groups: Groups, *, title: str, rollouts: bool = False, opened: int = 0) -> str:
+    """One page with all groups; `opened` is the index of the group that is shown first."""
+    return _render_block(groups, _Context(title, rollouts, opened)).html
+
+
+def render_pages(
+    groups: Groups, *, title: str, index: str, folder: str, rollouts: bool = False, max_tokens: int = MAX_TOKENS
+) -> Iterator[Page]:
+    """Several pages of groups and, last, their index.
+
+    `index` is the name of the index's file, and `folder` the name of the folder of pages next to it.
+    """
+    blocks = groups.blocks(max_tokens)
+    names = [f"page-{number:03}.html" for number in range(1, len(blocks) + 1)]
+    first = [f"{name}#{fragment(block.places[0])}" for name, block in zip(names, blocks, strict=True)]
+    last = [f"{name}#{fragment(block.places[-1])}" for name, block in zip(names, blocks, strict=True)]
+    contexts = [
+        _Context(title, rollouts, index=f"../{index}", before=before, after=after)
+        for before, after in zip([None, *last[:-1]], [*first[1:], None], strict=True)
+    ]
+    rows: list[dict[str, Any]] = []
+    changes = Changes()
+    for name, block in zip(names, _rendered(blocks, contexts), strict=True):
+        rows += [_summary(summary, f"{folder}/{name}") for summary in block.summaries]
+        changes += block.changes
+        if isinstance(groups, RecordedGroups) and isinstance(block.groups, RecordedGroups):
+            groups.add_findings(block.groups)
+        yield Page(name, block.html)
     data = {
         "title": visible(title),
         "rollouts": rollouts,
-        "opened": indices.index(opened),
-        "notes": [visible_lines(note) for note in notes],
-        "fates": [dataclasses.asdict(fate) for fate in FATES.values()],
-        "changes": dataclasses.asdict(count_changes(groups)),
-        "groups": [_group(groups[index], texts) for index in indices],
-        "texts": list(texts),
+        "notes": [visible_lines(note) for note in groups.notes],
+        "summaries": rows,
+        "changes": changes_data(changes),
     }
-    html, style, script = (
-        resources.files("gtpo.token_view").joinpath(f"page.{suffix}").read_text(encoding="utf-8")
-        for suffix in ("html", "css", "js")
-    )
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    parts = {"policy": policy, "style": style, "script": script, "data": embedded_json(data)}
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], html)
+    yield Page(None, _fill("page.index.html", ("shared", "groups", "index"), title, data=embedded_json(data)))
+
+
+def fragment(place: Place) -> str:
+    """The part of a link that leads to a group."""
+    return f"step-{place.step}-group-{place.number}"
 
 
 def embedded_json(data: Any) -> str:
@@ -70,59 +113,59 @@ def embedded_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def thin_out(groups: Sequence[GroupRecord], max_tokens: int) -> list[int]:
-    """The indices of evenly spaced groups that have about `max_tokens` tokens together; at least one."""
-    total = sum(completion.num_tokens for group in groups for completion in group.completions)
-    num_shown = len(groups) if total <= max_tokens else max(1, len(groups) * max_tokens // total)
-    return [number * len(groups) // num_shown for number in range(num_shown)]
+def _rendered(blocks: Sequence[Groups], contexts: Sequence[_Context]) -> Iterator[_Block]:
+    """Each block as a page. Records are read in several processes; groups in memory stay where they are."""
+    if len(blocks) < _FEWEST_PARALLEL or not isinstance(blocks[0], RecordedGroups):
+        yield from map(_render_block, blocks, contexts)
+        return
+    with ProcessPoolExecutor(min(_MOST_PROCESSES, os.cpu_count() or 1)) as pool:
+        yield from pool.map(_render_block, blocks, contexts)
 
 
-def _group(group: GroupRecord, texts: dict[str, int]) -> dict[str, Any]:
-    return {
-        "step": group.step,
-        "is_plain": group.method != "gtpo",
-        "reason": visible(group.reason) if group.reason else "",
-        "prompt": "not recorded" if group.prompt is None else visible_lines(group.prompt),
-        "threshold": _number(group.entropy_threshold),
-        "completions": [_completion(completion, texts, group.method != "gtpo") for completion in group.completions],
-        "changes": dataclasses.asdict(count_changes([group])),
+def _render_block(groups: Groups, context: _Context) -> _Block:
+    table, changes = TokenTable(), Changes()
+    summaries: list[GroupSummary] = []
+    parts: list[str] = []
+    for number, group in groups.numbered():
+        group_changes = count_changes([group])
+        changes += group_changes
+        summaries.append(summarise(group, number))
+        content = embedded_json(group_data(group, number, group_changes, table))
+        parts.append(f'<script type="application/json" class="group">{content}</script>')
+    is_single = context.index is None
+    data = context._asdict() | {
+        "title": visible(context.title),
+        "notes": [visible_lines(note) for note in groups.notes] if is_single else [],
+        "changes": changes_data(changes) if is_single else None,
+        "fates": [dataclasses.asdict(fate) for fate in FATES.values()],
+        "summaries": [_summary(summary, "") for summary in summaries],
+        "ids": table.ids,
+        "texts": table.texts,
+        "breaks": table.breaks,
     }
+    scripts = ("shared", "groups", "channels", "tokens", "start")
+    page = _fill("page.html", scripts, context.title, data=embedded_json(data), groups="\n".join(parts))
+    return _Block(page, summaries, changes, groups)
 
 
-def _completion(completion: CompletionRecord, texts: dict[str, int], is_plain: bool) -> dict[str, Any]:
-    names = list(FATES)
-    pieces = completion.pieces
-    if pieces is None:
-        pieces = [str(position) for position in range(1, completion.num_tokens + 1)]
-    return {
-        "rewards": [[visible(str(name)), _number(value)] for name, value in completion.rewards.items()],
-        "advantage": _number(completion.advantage),
-        "push": _number(completion.push),
-        "entropy": _number(completion.entropy),
-        "kept": completion.kept,
-        "valid": completion.valid,
-        "prefix": completion.prefix,
-        "suffix": completion.suffix,
-        "truncated": completion.truncated,
-        "size": completion.num_tokens,
-        "ids": completion.token_ids,
-        "texts": [texts.setdefault(visible(piece), len(texts)) for piece in pieces],
-        "breaks": [position for position, piece in enumerate(pieces) if "\n" in piece],
-        "fates": [names.index(fate) for fate in token_fates(completion)],
-        "plain_fates": [names.index(fate) for fate in plain_fates(completion)] if is_plain else None,
-        "weights": [_number(value) for value in completion.token_weight],
-        "advantages": [_number(value) for value in completion.token_advantage],
-        "entropies": _numbers(completion.token_entropy),
-        "logps": _numbers(completion.token_logp),
-    }
+def _summary(summary: GroupSummary, page: str) -> dict[str, Any]:
+    return dataclasses.asdict(summary) | {"page": page}
 
 
-def _numbers(values: list[float | None] | None) -> list[float | None] | None:
-    return None if values is None else [_number(value) for value in values]
+def _fill(template: str, scripts: Sequence[str], title: str, **parts: str) -> str:
+    """The template with its style, its scripts and these parts."""
+    style = _resource("page.css")
+    script = "".join(_resource(f"page.{name}.js") for name in scripts)
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts |= {"policy": policy, "style": style, "script": script, "title": html.escape(visible(title))}
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _resource(template))
 
 
-def _number(value: float | None) -> float | None:
-    return float(f"{value:.5g}") if is_number(value) else None
+def _resource(name: str) -> str:
+    return resources.files("gtpo.token_view").joinpath(name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
