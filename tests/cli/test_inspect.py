@@ -1,8 +1,11 @@
 """`gtpo inspect` as a user types it: what it prints, what it writes, and how it refuses wrong requests."""
 
+import base64
 import dataclasses
 import json
+import os
 import re
+import struct
 import subprocess
 import sys
 import unicodedata
@@ -35,6 +38,10 @@ def data_of(page):
     return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', page.read_text())[1])
 
 
+def groups_of(page):
+    return [json.loads(text) for text in re.findall(r'class="group">(.*?)</script>', page.read_text())]
+
+
 def refused(capsys, *argv):
     assert main(["inspect", *map(str, argv)]) == 2
     captured = capsys.readouterr()
@@ -46,36 +53,78 @@ def test_a_page_is_written_next_to_the_records_and_its_path_printed(run, capsys)
     assert main(["inspect", str(run)]) == 0
     page = run / "inspect.html"
     assert capsys.readouterr().out == f"{page}\n"
-    assert [group["step"] for group in data_of(page)["groups"]] == [1, 11]
+    assert [group["step"] for group in groups_of(page)] == [1, 11]
     text = page.read_text()
+    assert "<title>run · token view</title>" in text
     assert "default-src 'none'" in text
-    assert not re.search(r"(src|href)\s*=|url\(|@import|https?://", text)
+    assert not re.search(r"src\s*=|<a[^>]*href|<link|url\(|@import|https?://", text)
+    assert not (run / "inspect_groups").exists()
 
 
 def test_step_and_out_choose_the_step_and_the_file(run, capsys):
     out = run / "pages" / "eleven.html"
     assert main(["inspect", str(run), "--step", "11", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}\n"
-    assert [group["step"] for group in data_of(out)["groups"]] == [11]
+    assert [group["step"] for group in groups_of(out)] == [11]
+    assert main(["inspect", str(run / "groups.jsonl"), "--out", str(out)]) == 0
+    assert "<title>run · token view</title>" in out.read_text()
 
 
 def test_the_page_shows_what_a_real_run_recorded(trained, capsys):
     assert main(["inspect", str(trained)]) == 0
-    data, groups = data_of(trained / "inspect.html"), read_groups(trained)
+    page = trained / "inspect.html"
+    data, groups = data_of(page), read_groups(trained)
     names = [fate["name"] for fate in data["fates"]]
-    assert len(data["groups"]) == len(groups) == 8
-    for shown_group, group in zip(data["groups"], groups, strict=True):
+    assert len(groups_of(page)) == len(groups) == 8
+    for shown_group, group in zip(groups_of(page), groups, strict=True):
         for shown, completion in zip(shown_group["completions"], group.completions, strict=True):
-            assert [data["texts"][text] for text in shown["texts"]] == [piece or "∅" for piece in completion.pieces]
-            assert shown["advantages"] == pytest.approx(completion.token_advantage, rel=1e-4)
-            tokens = zip(shown["fates"], completion.token_advantage, completion.token_weight, strict=True)
-            for fate, push, weight in tokens:
+            indices = struct.unpack(f"<{completion.num_tokens}H", base64.b64decode(shown["tokens"]))
+            assert [data["texts"][index] for index in indices] == [piece or "∅" for piece in completion.pieces]
+            assert [data["ids"][index] for index in indices] == completion.token_ids
+            entropies = struct.unpack(f"<{completion.num_tokens}e", base64.b64decode(shown["entropies"]))
+            assert entropies == pytest.approx(completion.token_entropy, rel=1e-3, abs=1e-6)
+            tokens = [values for size, *values in shown["stretches"] for _ in range(size)]
+            assert [credit for _, _, credit in tokens] == pytest.approx(completion.token_advantage, rel=1e-4)
+            for (fate, weight, push), weight_used in zip(tokens, completion.token_weight, strict=True):
+                assert weight == pytest.approx(weight_used)
                 if not completion.kept:
                     assert names[fate] == "filtered"
                 elif weight == 0:
                     assert names[fate] == "skipped"
                 elif push:
                     assert names[fate] in (("amplified", "up") if push > 0 else ("worsened", "down"))
+
+
+def test_a_large_recording_gets_an_index_and_pages(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("gtpo.token_view.page.MAX_TOKENS", 400)
+    run = save_groups(tmp_path / "run", *(example_group(step) for step in range(1, 6)))
+    stale = run / "inspect_groups" / "page-009.html"
+    stale.parent.mkdir()
+    stale.write_text("of an earlier call")
+    assert main(["inspect", str(run), "--group", "4"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{run / 'inspect.html'}\n"
+    assert f"Group 4 is at {run / 'inspect.html'}#step-4-group-1" in captured.err
+    pages = sorted((run / "inspect_groups").iterdir())
+    assert [group["step"] for page in pages for group in groups_of(page)] == [1, 2, 3, 4, 5]
+    assert not stale.exists()
+    assert len(data_of(run / "inspect.html")["summaries"]) == 5
+    assert "one page" not in captured.err
+    assert main(["inspect", str(run), "--step", "3"]) == 0
+    assert [group["step"] for group in groups_of(run / "inspect.html")] == [3]
+    assert not (run / "inspect_groups").exists()
+
+
+def test_pages_are_not_written_through_a_link(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("gtpo.token_view.page.MAX_TOKENS", 400)
+    run = save_groups(tmp_path / "run", *(example_group(step) for step in range(1, 6)))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (run / "inspect_groups").symlink_to(elsewhere)
+    assert "is a link" in refused(capsys, run)
+    assert list(elsewhere.iterdir()) == []
+    os.mkfifo(tmp_path / "pipe")
+    assert "several pages" in refused(capsys, run, "--out", tmp_path / "pipe")
 
 
 def test_the_counts_equal_the_metrics_of_the_run(trained):

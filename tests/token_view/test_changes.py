@@ -54,4 +54,4 @@ def test_an_excluded_completion_has_no_tokens_in_the_counts():
     ],
 )
 def test_tags_are_found_across_tokens(pieces, flags):
-    assert tag_tokens(pieces) == [bool(flag) for flag in flags]
+    assert tag_tokens(pieces) == {position for position, flag in enumerate(flags) if flag}

@@ -17,9 +17,9 @@ def run(tmp_path):
 
 def test_groups_are_in_the_order_of_their_steps(run):
     loaded = load_groups(run)
-    assert loaded.steps == [1, 11, 21] == [group.step for group in loaded.groups]
+    assert loaded.steps == [1, 11, 21] == [group.step for group in loaded]
     assert loaded.notes == []
-    assert load_groups(run / "groups.jsonl").groups == loaded.groups
+    assert list(load_groups(run / "groups.jsonl")) == list(loaded) == [example_group(step) for step in (1, 11, 21)]
 
 
 def test_torn_lines_other_schemas_and_damaged_records_are_skipped_with_a_note(run):
@@ -38,7 +38,7 @@ def test_torn_lines_other_schemas_and_damaged_records_are_skipped_with_a_note(ru
         file.write('{"a":' * 200_000 + "\n")
         file.write('{"schema": 1, "st')
     loaded = load_groups(run)
-    assert loaded.steps == [1, 11, 21]
+    assert [group.step for group in loaded] == [1, 11, 21]
     notes = " ".join(loaded.notes)
     assert (
         f"{1 + len(damaged)} of the records in groups.jsonl skipped: not schema 1 to 3, or fields are missing" in notes
@@ -51,11 +51,11 @@ def test_numbers_that_were_not_finite_are_loaded_as_none(tmp_path):
     nan = float("nan")
     completion = dataclasses.replace(group.completions[0], advantage=nan, push=nan, token_advantage=[nan] * 33)
     save_groups(tmp_path, dataclasses.replace(group, completions=[completion]))
-    assert load_groups(tmp_path).groups[0].completions[0].advantage is None
+    assert next(iter(load_groups(tmp_path))).completions[0].advantage is None
 
 
 def test_a_step_that_was_not_recorded_is_refused_with_the_recorded_steps(run):
-    assert [group.step for group in load_groups(run).at_step(11).groups] == [11]
+    assert [group.step for group in load_groups(run).at_step(11)] == [11]
     with pytest.raises(DataError, match=r"Step 7 was not recorded\. Recorded steps: 1, 11, 21\."):
         load_groups(run).at_step(7)
 
@@ -89,8 +89,8 @@ def test_records_of_schema_1_are_loaded(tmp_path):
         del completion["token_logp"], completion["truncated"]
     (tmp_path / "groups.jsonl").write_text(json.dumps({**row, "schema": 1}) + "\n")
     loaded = load_groups(tmp_path)
+    assert [dataclasses.replace(group, schema=3) for group in loaded] == [example_group()]
     assert loaded.notes == []
-    assert [dataclasses.replace(group, schema=3) for group in loaded.groups] == [example_group()]
 
 
 def test_what_was_not_recorded_is_noted(tmp_path):
@@ -98,8 +98,24 @@ def test_what_was_not_recorded_is_noted(tmp_path):
     without = {"token_ids": None, "pieces": None, "token_entropy": None, "entropy": None}
     completions = [dataclasses.replace(completion, **without) for completion in group.completions]
     save_groups(tmp_path, dataclasses.replace(group, prompt=None, completions=completions))
-    notes = load_groups(tmp_path).notes
+    loaded = load_groups(tmp_path)
+    assert len(list(loaded)) == 1
+    notes = loaded.notes
     assert [note.split(" (")[0].split(".")[0] for note in notes] == [
         "The texts were not recorded",
         "Entropies and log-probabilities were not recorded",
     ]
+
+
+def test_what_only_python_parses_is_loaded_too(tmp_path):
+    row = json.dumps(dataclasses.asdict(example_group())).replace("<reasoning>", "\\ud800")
+    row = row.replace('"initial_entropy": 0.42', '"initial_entropy": NaN')
+    (tmp_path / "groups.jsonl").write_text(row + "\n")
+    (group,) = load_groups(tmp_path)
+    assert group.completions[0].pieces[0] == "\ud800"
+    assert group.initial_entropy is None
+
+
+def test_groups_of_a_step_are_numbered_in_the_order_of_the_file(tmp_path):
+    save_groups(tmp_path, *(example_group(step) for step in (11, 1, 11, 1)))
+    assert [(place.step, place.number) for place in load_groups(tmp_path).places] == [(1, 1), (1, 2), (11, 1), (11, 2)]

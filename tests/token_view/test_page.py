@@ -1,81 +1,11 @@
-"""The page in a real browser: what it shows, how it is used, and that no text of a model can run in it."""
+"""The page in a real browser: what it shows and how it is used."""
 
-import dataclasses
 import math
 
 import pytest
 
-from gtpo.records import CompletionRecord, GroupRecord
-from gtpo.token_view.groups import LoadedGroups
-from gtpo.token_view.page import render_page, thin_out
+from tests.token_view.driving import completion, details, group, press, style, token, tokens
 from tests.token_view.example_group import example_group
-
-HOSTILE = [
-    "</script><script>window.pwned=1</script>",
-    "<!--",
-    "<script>",
-    "]]>",
-    "<img src=x onerror=window.pwned=2>",
-    "&lt;b&gt;&amp;",
-    "\u202egnissap",
-    "zero\u200bwidth\u2066",
-    "\x00\x1b[2J",
-    "\ud800",
-    "\u2028\u2029",
-    "x" * 1_000_000,
-    "{{script}}",
-    "\u0301" * 50,
-    "', alert(1), '",
-    "\n" * 5,
-    "",
-]
-
-
-def completion(pieces, advantage, **overrides):
-    size = len(pieces)
-    record = CompletionRecord(
-        token_ids=list(range(size)),
-        pieces=pieces,
-        rewards={"reward": advantage},
-        advantage=advantage,
-        push=advantage,
-        entropy=0.5,
-        kept=True,
-        valid=True,
-        prefix=0,
-        suffix=0,
-        token_weight=[1.0] * size,
-        token_advantage=[advantage] * size,
-        token_entropy=[0.5] * size,
-        trained=[True] * size,
-    )
-    return dataclasses.replace(record, **overrides)
-
-
-def group(*completions, step=1, prompt="p"):
-    return GroupRecord(step, prompt, list(completions), math.log(2), 0.4)
-
-
-def tokens(browser, selector=""):
-    return browser.find_elements("css selector", f"#completions .token{selector}")
-
-
-def token(browser, row, place):
-    return browser.find_element("css selector", f'#completions [data-row="{row}"][data-place="{place}"]')
-
-
-def style(element, name):
-    return element.value_of_css_property(name).replace("rgba(", "rgb(").replace(", 1)", ")")
-
-
-def press(browser, *keys):
-    from selenium.webdriver import ActionChains
-
-    ActionChains(browser).send_keys(*keys).perform()
-
-
-def details(browser):
-    return browser.find_element("id", "details").text
 
 
 @pytest.mark.parametrize("view", ["aligned", "flow"])
@@ -209,15 +139,6 @@ def test_arrow_keys_move_between_tokens_and_completions(opened):
     assert len(browser.find_elements("css selector", "article")) == 5
 
 
-def test_the_entropy_button_draws_the_entropy_of_every_token(opened):
-    browser = opened(group(completion(["low", "high"], 1.0, token_entropy=[0.1, 0.6])))
-    width = "return getComputedStyle(arguments[0], '::after').width"
-    assert browser.execute_script(width, token(browser, 0, 1)) == "auto"
-    browser.find_element("id", "entropy").click()
-    low, high = (float(browser.execute_script(width, token(browser, 0, t)).removesuffix("px")) for t in (0, 1))
-    assert 0 < low < high
-
-
 def test_buttons_and_keys_page_through_steps_and_groups(opened):
     groups = [group(completion([f"s{s}g{g}"], 1.0), step=s, prompt=f"prompt {s} {g}") for s in (1, 11) for g in (1, 2)]
     browser = opened(*groups)
@@ -257,55 +178,6 @@ def test_the_theme_follows_the_system_and_the_button(opened):
     assert (style(body, "background-color"), style(token(browser, 0, 0), "background-color")) == light
 
 
-@pytest.mark.parametrize("view", ["aligned", "flow"])
-def test_no_text_of_a_model_runs_or_breaks_the_page(opened, view):
-    good = completion(
-        HOSTILE, 1.0, rewards={"</script><b>": 1.0}, prefix=len(HOSTILE), token_weight=[2.0] * len(HOSTILE)
-    )
-    bad = completion(HOSTILE, -1.0, prefix=len(HOSTILE), token_weight=[0.0] * len(HOSTILE))
-    browser = opened(group(good, bad, prompt="".join(HOSTILE)), fragment=f"#view={view}", notes=["</script><i>note"])
-    assert browser.execute_script("return window.pwned") is None
-    assert browser.execute_script("return document.querySelectorAll('script').length") == 2
-    assert browser.find_elements("css selector", "img, b[onerror], iframe, i") == []
-    assert len(tokens(browser)) == 2 * len(HOSTILE)
-    texts = browser.execute_script(
-        "return [...document.querySelectorAll('#completions .token')].map(e => e.textContent)"
-    )
-    assert "</script><script>window.pwned=1</script>" in texts
-    assert "&lt;b&gt;&amp;" in texts
-    assert "⟦U+202E⟧gnissap" in texts
-    assert "zero⟦U+200B⟧width⟦U+2066⟧" in texts
-    assert "⟦U+0000⟧⟦U+001B⟧[2J" in texts
-    assert "⟦U+D800⟧" in texts
-    assert "x" * 120 + "… (999,880 more characters)" in texts
-    page = browser.execute_script("return document.documentElement.outerHTML.length")
-    assert page < 200_000
-    press(browser, "\ue014", "\ue014")  # → → shows the details of hostile tokens
-    assert browser.execute_script("return window.pwned") is None
-    assert browser.get_log("browser") == []
-
-
-def test_the_content_security_policy_blocks_other_scripts_and_the_network(opened):
-    browser = opened(example_group())
-    browser.execute_script(
-        """
-        window.blocked = [];
-        document.addEventListener("securitypolicyviolation", (e) => window.blocked.push(e.effectiveDirective));
-        const script = document.createElement("script");
-        script.textContent = "window.pwned = 1";
-        document.body.append(script);
-        new Image().src = "http://127.0.0.1:9/x.png";
-        const box = document.createElement("div");
-        box.innerHTML = "<img src=x onerror='window.pwned = 2'><style>body { display: none }</style>";
-        document.body.append(box);
-        """
-    )
-    browser.execute_async_script("fetch('http://127.0.0.1:9/').catch(() => 0).finally(arguments[0])")
-    assert browser.execute_script("return window.pwned") is None
-    blocked = set(browser.execute_script("return window.blocked"))
-    assert {"script-src-elem", "img-src", "connect-src", "style-src-elem"} <= blocked
-
-
 @pytest.mark.parametrize(("view", "width"), [("aligned", 1280), ("aligned", 390), ("flow", 390)])
 def test_long_completions_stay_usable_at_any_width(opened, browser, view, width):
     words = [f" word{n}" if n % 17 else ".\n" for n in range(300)]
@@ -323,17 +195,6 @@ def test_long_completions_stay_usable_at_any_width(opened, browser, view, width)
     assert browser.execute_script(in_view, last)
 
 
-def test_the_page_of_completions_has_notes_and_no_entropy(opened):
-    plain = dataclasses.replace(example_group().completions[0], entropy=None, token_entropy=None)
-    browser = opened(group(plain), rollouts=True, notes=["Built from text."])
-    assert browser.find_element("id", "notes").text == "Built from text."
-    assert "What would GTPO have changed?" in browser.find_element("id", "changes").text
-    assert not browser.find_element("id", "entropy").is_displayed()
-    assert "completion filtered" not in browser.find_element("id", "legend").text
-    press(browser, "\ue014")
-    assert "entropy not recorded" in details(browser)
-
-
 def test_a_long_middle_is_wide_and_fades_out_in_a_picture(opened):
     rows = [completion([f" word{n}" for n in range(size)], 1.0) for size in (600, 12)]
     browser = opened(group(*rows), fragment="#picture&view=aligned")
@@ -342,14 +203,3 @@ def test_a_long_middle_is_wide_and_fades_out_in_a_picture(opened):
     assert short.value_of_css_property("mask-image") == "none"
     assert 300 < long.size["height"] < 400
     assert long.size["width"] > 700
-
-
-def test_a_page_stays_small_and_shows_at_least_one_group():
-    groups = [group(completion(["x"] * 100, 1.0), step=step) for step in range(1, 41)]
-    assert thin_out(groups, max_tokens=1000) == list(range(0, 40, 4))
-    assert thin_out(groups, max_tokens=10) == [0]
-    assert thin_out(groups, max_tokens=4000) == list(range(40))
-    page = render_page(LoadedGroups(groups, []), title="a run", max_tokens=1000, opened=6)
-    assert "The page shows 11 of 40 groups" in page
-    assert '"opened":2' in page  # after groups 0 and 4
-    assert "The page shows" not in render_page(LoadedGroups(groups, []), title="a run")

@@ -103,11 +103,13 @@ def _write(args: argparse.Namespace, groups: "Groups") -> None:
     title = ", ".join(_name(source.resolve()) for source in sources[:3])
     folder = sources[0] if sources[0].is_dir() else sources[0].parent
     out: Path = args.out or folder / "inspect.html"
+    pages = out.with_name(f"{out.stem}_groups")
     rollouts = bool(args.completions)
+    _remove_pages(pages)
     if len(groups.blocks(MAX_TOKENS)) == 1:
         write_page(out, render_page(groups, title=title, rollouts=rollouts, opened=args.group - 1))
     else:
-        _write_pages(out, groups, title=title, rollouts=rollouts)
+        _write_pages(out, pages, groups, title=title, rollouts=rollouts)
         if args.group > 1:
             note(f"Group {args.group} is at {out}#{fragment(groups.places[args.group - 1])}")
     _print_notes(groups)
@@ -118,22 +120,28 @@ def _name(source: Path) -> str:
     return source.parent.name if source.name in ("groups.jsonl", "completions") else source.name
 
 
-def _write_pages(out: Path, groups: "Groups", *, title: str, rollouts: bool) -> None:
-    """Write the index to `out` and the pages of groups into a folder next to it, without those of an earlier call."""
-    from gtpo.token_view.page import render_pages
-
-    folder = out.with_name(f"{out.stem}_groups")
-    if out.exists() and not out.is_file():
-        raise ConfigError(
-            f"These groups need several pages, and {out} is not a file. Pass --step, or a file with --out."
-        )
+def _remove_pages(folder: Path) -> None:
+    """Remove the pages of groups that an earlier call wrote."""
     if folder.is_symlink():
         raise ConfigError(f"{folder} is a link. Remove it, or choose another place with --out.")
     with writing(folder):
+        if folder.is_dir():
+            for page in folder.glob("page-*.html"):
+                page.unlink()
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def _write_pages(out: Path, folder: Path, groups: "Groups", *, title: str, rollouts: bool) -> None:
+    """Write the index to `out` and the pages of groups into the folder."""
+    from gtpo.token_view.page import MAX_TOKENS, render_pages
+
+    if out.exists() and not out.is_file():
+        raise ConfigError(f"These groups need several pages, and {out} is not a file. Choose a file with --out.")
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for page in folder.glob("page-*.html"):
-            page.unlink()
-    for page in render_pages(groups, title=title, index=out.name, folder=folder.name, rollouts=rollouts):
+    options = {"title": title, "index": out.name, "folder": folder.name, "rollouts": rollouts}
+    for page in render_pages(groups, **options, max_tokens=MAX_TOKENS):
         if page.name is None:
             write_page(out, page.html)
         else:

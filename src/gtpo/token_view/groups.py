@@ -151,11 +151,11 @@ class RecordedGroups(Groups):
                 yield place.number, group
 
     def only(self, places: Sequence[Place]) -> "RecordedGroups":
-        return RecordedGroups(self.path, places, dict(self.skipped))
+        return RecordedGroups(self.path, places, self.skipped)  # one dict: what is skipped once is known to all
 
     def add_findings(self, block: "RecordedGroups") -> None:
         """Take over what reading a block found out."""
-        self.skipped |= block.skipped
+        self.skipped.update(block.skipped)
         self.has_texts |= block.has_texts
         self.has_scores |= block.has_scores
         self.num_read += block.num_read
