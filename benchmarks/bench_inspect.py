@@ -7,6 +7,7 @@ on it in a new process. With `--browser`, also measures how long a headless Chro
 import argparse
 import json
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -34,13 +35,13 @@ def main() -> None:
     run = args.out / args.size
     if not (run / "groups.jsonl").exists():
         write_recording(run / "groups.jsonl", *SIZES[args.size])
-    seconds, gigabytes = inspect(run)
+    seconds, cpu_seconds, gigabytes = inspect(run)
     pages = sorted([run / "inspect.html", *run.glob("inspect_groups/*.html")])
     megabytes = [page.stat().st_size / 1e6 for page in pages]
     lines = [
         "recording: {} groups × {} completions × {} tokens, ".format(*SIZES[args.size])
         + f"{(run / 'groups.jsonl').stat().st_size / 1e6:.0f} MB",
-        f"gtpo inspect: {seconds:.1f} s, {gigabytes:.2f} GB of memory at its peak, over all processes",
+        f"gtpo inspect: {seconds:.1f} s ({cpu_seconds:.1f} s of CPU time), {gigabytes:.2f} GB of memory at its peak",
         f"{len(pages)} pages, {sum(megabytes):.0f} MB in all, the largest {max(megabytes):.1f} MB",
     ]
     if args.browser:
@@ -96,8 +97,8 @@ def completion(draw: random.Random, words: list[str], advantage: float, num_toke
     }
 
 
-def inspect(run: Path) -> tuple[float, float]:
-    """Seconds of `gtpo inspect` in a process of its own, and its largest memory in GB, with that of its children."""
+def inspect(run: Path) -> tuple[float, float, float]:
+    """Seconds, CPU seconds and the largest memory in GB of `gtpo inspect` in a process of its own."""
     program = "import sys; from gtpo.cli.main import main; sys.exit(main(['inspect', sys.argv[1]]))"
     start, largest = time.perf_counter(), 0.0
     with subprocess.Popen([sys.executable, "-c", program, str(run)], stdout=subprocess.DEVNULL) as process:
@@ -106,7 +107,8 @@ def inspect(run: Path) -> tuple[float, float]:
             time.sleep(0.05)
     if process.returncode:
         sys.exit(process.returncode)
-    return time.perf_counter() - start, largest
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter() - start, used.ru_utime + used.ru_stime, largest
 
 
 def memory(process: int) -> float:

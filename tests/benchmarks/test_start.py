@@ -12,6 +12,7 @@ PROGRAMS = sorted(path.name for path in (ROOT / "benchmarks").glob("*.py") if "d
 TINY = {
     "bench_conflicts.py": [],
     "bench_credit.py": [],
+    "bench_inspect.py": ["--out", "out"],
     "bench_update.py": ["--steps", "1"],
     "bench_report.py": [],
     "bench_scaling.py": ["--steps", "1", "--amounts", "length"],

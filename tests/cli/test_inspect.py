@@ -143,8 +143,11 @@ def test_the_terminal_shows_one_group_with_marks_that_need_no_color(run, capsys)
     assert "▲▲<reasoning>│↵\n  In April ▲ Natalia sold" in out
     assert "◇<reasoning>│↵\n  In" in out
     assert "▨Half of of half" in out
-    assert "#4 bad  advantage −8.8" in out
+    assert re.search(r"#4 bad +advantage −8.8", out)
     assert re.search(r"⟨H⟩ 1\.06 ━{6}┃━{3}─{3} above\s+ln 2", out)
+    bars = [line.index("⟨H⟩") for line in out.splitlines() if "⟨H⟩ " in line and line.startswith("#")]
+    assert len(bars) == 5
+    assert len(set(bars)) == 1
     assert "20 of 131 tokens protected" in out
     assert "29 % of 45 conflict" in out
     assert not (run / "inspect.html").exists()

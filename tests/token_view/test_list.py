@@ -26,7 +26,7 @@ def recorded():
 
 
 def listed(browser):
-    return [element.text for element in browser.find_elements("css selector", "#list .where")]
+    return browser.execute_script("return [...document.querySelectorAll('#list .where')].map((e) => e.textContent)")
 
 
 def choose(browser, name):

@@ -140,8 +140,10 @@ def _write_pages(out: Path, folder: Path, groups: "Groups", *, title: str, rollo
         raise ConfigError(f"These groups need several pages, and {out} is not a file. Choose a file with --out.")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    options = {"title": title, "index": out.name, "folder": folder.name, "rollouts": rollouts}
-    for page in render_pages(groups, **options, max_tokens=MAX_TOKENS):
+    pages = render_pages(
+        groups, title=title, index=out.name, folder=folder.name, rollouts=rollouts, max_tokens=MAX_TOKENS
+    )
+    for page in pages:
         if page.name is None:
             write_page(out, page.html)
         else:

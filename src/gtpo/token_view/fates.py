@@ -1,7 +1,7 @@
 """The fate of a token: what the update does to it."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -86,7 +86,7 @@ def plain_fates(completion: CompletionRecord) -> list[str]:
     return token_fates(dataclasses.replace(completion, token_weight=[1.0] * completion.num_tokens))
 
 
-def _runs(lists: list[list[float | None] | list[bool]], size: int) -> Iterator[tuple[tuple[float | None, ...], int]]:
+def _runs(lists: Sequence[Sequence[float | None]], size: int) -> Iterator[tuple[tuple[float | None, ...], int]]:
     """The runs of equal entries, and how long each is."""
     if size and all(values.count(values[0]) == size for values in lists):  # most completions: twice as fast
         yield tuple(values[0] for values in lists), size

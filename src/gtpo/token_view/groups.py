@@ -28,7 +28,7 @@ DAMAGED = f"not schema {' or '.join(map(str, READABLE))}, or fields are missing 
 BYTES_PER_TOKEN = 60
 """Of a record, about. A line of a recording is not decoded to find out how many tokens it has."""
 
-_FIRST_FIELD = re.compile(rb'\{"step": (-?\d{1,15}),')
+_FIRST_FIELD = re.compile(rb'\{"step": ?(-?\d{1,15}),')
 _decoder = msgspec.json.Decoder(GroupRecord)
 
 

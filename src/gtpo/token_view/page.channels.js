@@ -119,6 +119,6 @@ function drawLegend(name, group, legend) {
   }
   for (const other of CHANNEL_NAMES) {
     const lack = CHANNELS[other].lack(group);
-    if (lack) make("li", "why", `${CHANNELS[other].label(group)}: ${lack}`, list);
+    if (lack) make("li", "lack", `${CHANNELS[other].label(group)}: ${lack}`, list);
   }
 }

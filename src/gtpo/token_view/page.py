@@ -40,7 +40,8 @@ class Page(NamedTuple):
     html: str
 
 
-class _Context(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Context:
     """What a page of groups shows besides its groups. `index`, `before` and `after` are links to other pages."""
 
     title: str
@@ -133,7 +134,7 @@ def _render_block(groups: Groups, context: _Context) -> _Block:
         content = embedded_json(group_data(group, number, group_changes, table))
         parts.append(f'<script type="application/json" class="group">{content}</script>')
     is_single = context.index is None
-    data = context._asdict() | {
+    data = dataclasses.asdict(context) | {
         "title": visible(context.title),
         "notes": [visible_lines(note) for note in groups.notes] if is_single else [],
         "changes": changes_data(changes) if is_single else None,

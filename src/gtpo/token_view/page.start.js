@@ -33,7 +33,7 @@ function showDetails(index, place) {
 function hint() {
   const line = make("div", "line", null, at("details"));
   at("details").replaceChildren(line);
-  if (matchMedia("(hover: none) and (pointer: coarse)").matches) return make("span", "", "Tap a token for details.", line);
+  if (innerWidth < 700 || matchMedia("(hover: none) and (pointer: coarse)").matches) return make("span", "", "Tap a token for details.", line);
   make("span", "", "Hover over a token, or use the keys:", line);
   const keys = [["← → ↑ ↓", "tokens"], ["n p", "groups"], ["] [", "steps"], ["1 – 5", "channels"], ["/", "search"], ["v", "layout"], ["t", "theme"]];
   for (const [names, what] of keys) {
@@ -187,7 +187,7 @@ CHANNEL_NAMES.forEach((name, index) => (KEYS[index + 1] = () => setChannel(name)
 
 function listen() {
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") openList(false), at("groups").focus();
+    if (event.key === "Escape" && !at("groups-box").hidden) openList(false), at("groups").focus();
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input, #prompt")) return;
     if (/^Arrow/.test(event.key) || (state.current && /^(Home|End)$/.test(event.key))) {
       event.preventDefault();
@@ -216,6 +216,7 @@ function listen() {
   at("step").onchange = (event) => goTo(findGroup({ step: +event.target.value }));
   for (const view of ["aligned", "flow"]) at(`view-${view}`).onclick = () => setView(view);
   for (const name of CHANNEL_NAMES) at(`channel-${name}`).onclick = () => setChannel(name);
+  at("list").addEventListener("click", (event) => event.target.closest("a") && openList(false));
   at("groups").onclick = () => openList(at("groups-box").hidden);
   at("theme").onclick = toggleTheme;
   addEventListener("hashchange", follow);

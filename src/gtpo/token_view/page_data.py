@@ -36,9 +36,18 @@ class TokenTable:
 
     def indices(self, ids: list[int] | None, pieces: list[str]) -> list[int]:
         """The index of each token, which is added if it is new."""
-        if ids is not None and list(map(self._first_piece.get, ids)) == pieces:  # three times as fast
-            return list(map(self._first.__getitem__, ids))
-        return [self._add(token, piece) for token, piece in zip(ids or [None] * len(pieces), pieces, strict=True)]
+        if ids is None:
+            return [self._add(None, piece) for piece in pieces]
+        # Most tokens are known and have one text. Only the others are looked at one by one.
+        known = list(map(self._first_piece.get, ids))
+        if known != pieces:
+            rows = zip(ids, pieces, known, strict=True)
+            others = [(token, piece) for token, piece, seen in rows if piece != seen]
+            for token, piece in others:
+                self._add(token, piece)
+            if any(self._first_piece[token] != piece for token, piece in others):
+                return list(map(self._index.__getitem__, zip(ids, pieces, strict=True)))
+        return list(map(self._first.__getitem__, ids))
 
     def _add(self, token: int | None, piece: str) -> int:
         index = self._index.setdefault((token, piece), len(self.texts))

@@ -3,6 +3,7 @@
 import math
 from itertools import groupby
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
@@ -35,10 +36,10 @@ def group_view(group: GroupRecord) -> Group:
     fates = [_fates(group, completion) for completion in group.completions]
     present = {fate for names in fates for fate in names}
     parts.append(_legend(present if _is_plain(group) else present | _USUAL))
-    numbered = enumerate(group.completions, start=1)
-    for number, completion in sorted(numbered, key=lambda pair: (not pair[1].valid, -(pair[1].advantage or 0.0))):
-        facts = _facts(number, completion, group)
-        parts += [Text(), facts, _tokens(completion, fates[number - 1])]
+    facts = _fact_lines(group)
+    indices = range(len(facts))
+    for index in sorted(indices, key=lambda index: _rank(group.completions[index])):
+        parts += [Text(), facts[index], _tokens(group.completions[index], fates[index])]
     return Group(*parts, Text(), Text(_changes_line(group)))
 
 
@@ -72,23 +73,41 @@ def _legend(names: set[str]) -> Text:
     return text
 
 
-def _facts(number: int, completion: CompletionRecord, group: GroupRecord) -> Text:
+def _rank(completion: CompletionRecord) -> tuple[bool, float]:
+    """The good completions come first, the excluded ones last."""
+    return not completion.valid, -(completion.advantage or 0.0)
+
+
+def _fact_lines(group: GroupRecord) -> list[Text]:
+    """One line per completion, in columns: the bars of all completions begin at the same place."""
+    names = list(dict.fromkeys(name for completion in group.completions for name in completion.rewards))
+    rows = [_facts(number, completion, group, names) for number, completion in enumerate(group.completions, start=1)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines: list[Text] = []
+    for row in rows:
+        cells = [set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True) if width]
+        lines.append(Text(cells[0], style="bold").append("  " + "  ".join(cells[1:]).rstrip(), style="not bold"))
+    return lines
+
+
+def _facts(number: int, completion: CompletionRecord, group: GroupRecord, names: list[str]) -> list[str]:
     advantage = completion.advantage or 0.0
     kind = "good" if advantage > 1e-5 else "bad" if advantage < -1e-5 else "tied"
     if not completion.valid:
         kind = "excluded: no reward, or masked"
     elif not completion.kept:
         kind = "filtered"
-    text = Text(f"#{number} {kind}", style="bold")
-    facts = [f"advantage {_signed(completion.advantage)}"]
-    if not _is_plain(group):
-        facts.append(f"push {_signed(completion.push)}")
-    facts += [f"{visible(str(name))} {_plain(value)}" for name, value in completion.rewards.items()]
-    if completion.truncated:
-        facts.append("truncated")
+    entropy = ""
     if completion.entropy is not None:
-        facts.append(f"⟨H⟩ {completion.entropy:.2f}" + _bar(completion.entropy, group.entropy_threshold))
-    return text.append("  " + "  ".join(facts), style="not bold")
+        entropy = f"⟨H⟩ {completion.entropy:.2f}" + _bar(completion.entropy, group.entropy_threshold)
+    return [
+        f"#{number} {kind}",
+        f"advantage {_signed(completion.advantage)}",
+        "" if _is_plain(group) else f"push {_signed(completion.push)}",
+        *(f"{visible(str(name))} {_plain(completion.rewards.get(name))}" for name in names),
+        "truncated" if completion.truncated else "",
+        entropy,
+    ]
 
 
 def _bar(entropy: float, threshold: float | None) -> str:
