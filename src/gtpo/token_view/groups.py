@@ -4,13 +4,14 @@ The records of a run are decoded one at a time, because a recording can be large
 skipped and reported.
 """
 
+import itertools
 import re
 import textwrap
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import BinaryIO, NamedTuple, Self
 
 import msgspec
 
@@ -167,17 +168,15 @@ def load_groups(run: Path | str) -> RecordedGroups:
     places: list[Place] = []
     skipped: dict[int, str] = {}
     numbers: Counter[int] = Counter()
-    start = 0
-    with path.open("rb", buffering=2**22) as file:  # lines have megabytes
-        for line in file:
+    with path.open("rb") as file:
+        for start, num_bytes in _lines(file):
             try:
-                step = _step(line)
-                numbers[step] += 1
-                places.append(Place(step, numbers[step], start, len(line), len(line) // BYTES_PER_TOKEN))
+                step = _step(file, start, num_bytes)
             except (DataError, ValueError) as error:
-                if line.strip():
-                    skipped[start] = DAMAGED if isinstance(error, DataError) else TORN
-            start += len(line)
+                skipped[start] = DAMAGED if isinstance(error, DataError) else TORN
+            else:
+                numbers[step] += 1
+                places.append(Place(step, numbers[step], start, num_bytes, num_bytes // BYTES_PER_TOKEN))
     groups = RecordedGroups(path, sorted(places, key=lambda place: place.step), skipped)
     if next(iter(groups), None) is None:
         notes = " ".join(groups.notes) or "The run has not recorded any yet."
@@ -195,11 +194,27 @@ def _numbered(groups: Sequence[GroupRecord]) -> list[Place]:
     return places
 
 
-def _step(line: bytes) -> int:
+def _lines(file: BinaryIO) -> list[tuple[int, int]]:
+    """Where each line starts, and its size. Lines have megabytes: reading them one by one takes much longer."""
+    ends = [0]
+    position = 0
+    while chunk := file.read(2**22):
+        end = 0
+        while end := chunk.find(b"\n", end) + 1:
+            ends.append(position + end)
+        position += len(chunk)
+    if ends[-1] != position:  # the last line is torn
+        ends.append(position)
+    return [(start, end - start) for start, end in itertools.pairwise(ends) if end - start > 1]
+
+
+def _step(file: BinaryIO, start: int, num_bytes: int) -> int:
     """The step of a record, which is its first field. A line that begins otherwise is parsed."""
-    if match := _FIRST_FIELD.match(line):
+    file.seek(start)
+    if match := _FIRST_FIELD.match(file.read(min(32, num_bytes))):
         return int(match[1])
-    row = parse_json(line)
+    file.seek(start)
+    row = parse_json(file.read(num_bytes))
     if not isinstance(row, dict):
         raise ValueError("not a JSON object")
     if not is_integer(row.get("step")) or row.get("schema") not in READABLE:

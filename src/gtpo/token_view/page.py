@@ -7,6 +7,7 @@ sheet by their hashes, and nothing else.
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import html
 import json
@@ -110,7 +111,11 @@ def embedded_json(data: Any) -> str:
     >>> embedded_json({"a": "</script>\\u2028"})
     '{"a":"\\\\u003c/script\\\\u003e\\\\u2028"}'
     """
-    text = json.dumps(finite(data), allow_nan=False, separators=(",", ":"))
+    dump = functools.partial(json.dumps, allow_nan=False, separators=(",", ":"))
+    try:
+        text = dump(data)
+    except ValueError:  # rare, and to look at every number first takes long
+        text = dump(finite(data))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -68,7 +68,8 @@ function draw() {
   group = decodeGroup(state.group);
   rows = group.rows;
   cells = rows.map(() => []);
-  pending = [];
+  drawUntil = [];
+  ends.disconnect();
   state.current = null;
   const inStep = [...data.summaries.keys()].filter((index) => data.summaries[index].step === group.step);
   const { kinds } = data.summaries[state.group];
@@ -88,7 +89,6 @@ function draw() {
   at("step-back").disabled = inStep[0] === 0 && !data.before;
   at("step-on").disabled = inStep.at(-1) === blocks.length - 1 && !data.after;
   hint();
-  setTimeout(drawPendingLater, 50, group);
 }
 
 const setLink = (link) => history.replaceState(null, "", link);
@@ -113,7 +113,6 @@ function setView(view) {
 function setChannel(name) {
   if (CHANNELS[name].lack(group)) return;
   state.channel = name;
-  drawPending();
   drawChannels();
   rows.forEach((row, index) => cells[index].forEach((element, place) => {
     const led = element.classList.contains("led") ? " led" : "";
@@ -126,7 +125,7 @@ function setChannel(name) {
 function focusToken(index, place) {
   if (!rows[index]?.size) return;
   const there = Math.max(0, Math.min(place, rows[index].size - 1));
-  if (!cells[index][there]) drawPending();
+  if (!cells[index][there]) drawUntil[index](there);
   for (const element of document.querySelectorAll('.token[tabindex="0"]')) element.tabIndex = -1;
   const element = cells[index][there];
   element.tabIndex = 0;
@@ -220,6 +219,7 @@ function listen() {
   at("groups").onclick = () => openList(at("groups-box").hidden);
   at("theme").onclick = toggleTheme;
   addEventListener("hashchange", follow);
+  addEventListener("beforeprint", () => rows.forEach((row, index) => drawUntil[index](row.size)));
 }
 
 function start() {

@@ -1,6 +1,6 @@
 /* The tokens of one group: decoded when the group is shown, drawn in one of two layouts, walked through by keys. */
-const DRAWN_AT_ONCE = 400; // tokens of a completion; the rest is drawn when the page has been painted
 const options = readFragment().options;
+const DRAWN_AT_ONCE = options.has("picture") ? Infinity : 300; // tokens of a completion; more are drawn when its end is in view
 const blocks = document.querySelectorAll("script.group");
 const state = {
   group: Math.max(0, Math.min(data.opened, blocks.length - 1)),
@@ -11,7 +11,7 @@ const state = {
 let group = null; // the group that is shown
 let rows = []; // its completions, the good ones first
 let cells = []; // cells[row][place] is the element of that token
-let pending = []; // functions that draw the rest of the completions
+let drawUntil = []; // drawUntil[row](place) draws the tokens of a completion up to that place
 let classOf = () => "";
 
 const isLn2 = (threshold) => Math.abs(threshold - Math.LN2) < 1e-4;
@@ -42,7 +42,7 @@ function decodeGroup(index) {
   const decoded = JSON.parse(blocks[index].textContent);
   decoded.isGtpo = decoded.method === "gtpo" && !data.rollouts;
   decoded.rows = decoded.completions.map((row, number) => {
-    const spread = (entry) => row.stretches.flatMap((stretch) => Array(stretch[0]).fill(stretch[entry]));
+    const spread = (entry) => row.stretches.map((stretch) => Array(stretch[0]).fill(stretch[entry])).flat();
     return {
       ...row, sample: number + 1, tokens: indices(row.tokens, row.size), fates: spread(1), weights: spread(2),
       credits: spread(3), entropies: halves(row.entropies), logps: halves(row.logps),
@@ -89,27 +89,32 @@ function factsElement(row, parent) {
 }
 
 function flowTokens(index, places, parent) {
-  const some = (from, to) => {
+  let drawn = 0;
+  const end = make("span", "rest", "…", parent);
+  const drawTo = (count) => {
     const part = document.createDocumentFragment();
-    for (const place of places.slice(from, to)) {
+    for (const place of places.slice(drawn, count)) {
       tokenElement(index, place, part);
       if (breaks.has(rows[index].tokens[place])) make("br", "", null, part);
     }
-    parent.append(part);
+    end.before(part);
+    drawn = Math.max(drawn, count);
+    end.hidden = drawn >= places.length;
   };
-  some(0, DRAWN_AT_ONCE);
-  if (places.length > DRAWN_AT_ONCE) pending.push(() => some(DRAWN_AT_ONCE, places.length));
+  drawTo(DRAWN_AT_ONCE);
+  drawUntil[index] = (place) => drawTo(places.findLastIndex((other) => other <= place) + DRAWN_AT_ONCE);
+  end.drawMore = () => drawTo(drawn + DRAWN_AT_ONCE);
+  if (!end.hidden) ends.observe(end);
   if (!rows[index].size) make("span", "empty", "empty completion", parent);
 }
-function drawPending() {
-  for (const drawRest of pending.splice(0)) drawRest();
-}
-/* One completion at a time, so that the page stays responsive. */
-function drawPendingLater(shown) {
-  if (shown !== group || !pending.length) return;
-  pending.shift()();
-  setTimeout(drawPendingLater, 0, shown);
-}
+const ends = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (!isIntersecting) continue;
+    target.drawMore();
+    ends.unobserve(target);
+    if (!target.hidden) ends.observe(target); // reports again if it is still in view
+  }
+});
 
 function drawFlow(parent) {
   const flow = make("div", "flow", null, parent);
