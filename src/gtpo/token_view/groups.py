@@ -17,7 +17,7 @@ import msgspec
 
 from gtpo.errors import DataError
 from gtpo.files import is_integer, parse_json
-from gtpo.records import GROUPS_FILE, READABLE, GroupRecord, group_from_row
+from gtpo.records import GROUPS_FILE, READABLE, SCHEMA, GroupRecord, group_from_row
 
 NO_TEXTS = "The texts were not recorded (texts=False): tokens are shown by their position."
 NO_SCORES = (
@@ -25,7 +25,7 @@ NO_SCORES = (
     "takes images."
 )
 TORN = "not a complete JSON line (was the run killed here?)"
-DAMAGED = f"not schema {' or '.join(map(str, READABLE))}, or fields are missing or inconsistent"
+DAMAGED = f"not schema 1 to {SCHEMA}, or fields are missing or inconsistent"
 BYTES_PER_TOKEN = 60
 """Of a record, about. A line of a recording is not decoded to find out how many tokens it has."""
 
