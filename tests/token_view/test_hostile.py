@@ -97,7 +97,8 @@ def test_hostile_text_is_harmless_in_the_list_the_index_and_the_title(browser, t
         browser.get(path.as_uri())
         assert browser.title == "</title><script>window.pwned=6</script>⟦U+202E⟧⟦U+D800⟧ · token view"
         press(browser, "/", "gnissap")
-        assert len(browser.find_elements("css selector", "#list a")) == (2 if path.name == "i.html" else 1)
+        links = browser.execute_script("return [...document.querySelectorAll('#list a')].map((a) => a.protocol)")
+        assert links == ["file:"] * (2 if path.name == "i.html" else 1)
         assert browser.execute_script("return window.pwned") is None
         assert browser.find_elements("css selector", "img, iframe, i") == []
         assert browser.get_log("browser") == []

@@ -21,13 +21,13 @@ def groups():
     return [group(*rows, step=step, prompt=f"Question {number}") for number, step in enumerate(STEPS, start=1)]
 
 
-def written(folder, source, **options):
+def written(folder, source, index="index.html", pages="pages"):
     """The pages in a folder, as `gtpo inspect` writes them."""
-    (folder / "pages").mkdir()
-    for page in render_pages(source, title="a run", index="index.html", folder="pages", max_tokens=400, **options):
-        path = folder / "index.html" if page.name is None else folder / "pages" / page.name
+    (folder / pages).mkdir()
+    for page in render_pages(source, title="a run", index=index, folder=pages, max_tokens=400):
+        path = folder / index if page.name is None else folder / pages / page.name
         path.write_text(page.html, encoding="utf-8")
-    return folder / "index.html"
+    return folder / index
 
 
 def group_data(page):
@@ -104,6 +104,15 @@ def test_paging_goes_on_in_the_next_page_and_back(browser, index):
     assert browser.find_element("id", "prompt").text == "Question 3"
     browser.get((index.parent / "pages" / "page-003.html").as_uri() + "#step-31")
     assert not browser.find_element("id", "group-on").is_enabled()
+
+
+def test_links_work_whatever_the_file_is_called(browser, tmp_path):
+    index = written(tmp_path, LoadedGroups(groups(), []), index="a: 50% #1?.html", pages="a: 50% #1?_groups")
+    browser.get(index.as_uri())
+    browser.find_elements("css selector", "#list a")[2].click()
+    assert browser.find_element("id", "prompt").text == "Question 3"
+    browser.find_element("id", "all-groups").click()
+    assert browser.current_url == index.as_uri()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib import resources
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from gtpo.files import finite
 from gtpo.text import visible, visible_lines
@@ -79,13 +80,13 @@ def render_pages(
     first = [f"{name}#{fragment(block.places[0])}" for name, block in zip(names, blocks, strict=True)]
     last = [f"{name}#{fragment(block.places[-1])}" for name, block in zip(names, blocks, strict=True)]
     contexts = [
-        _Context(title, rollouts, index=f"../{index}", before=before, after=after)
+        _Context(title, rollouts, index=f"../{quote(index)}", before=before, after=after)
         for before, after in zip([None, *last[:-1]], [*first[1:], None], strict=True)
     ]
     rows: list[dict[str, Any]] = []
     changes = Changes()
     for name, block in zip(names, _rendered(blocks, contexts), strict=True):
-        rows += [_summary(summary, f"{folder}/{name}") for summary in block.summaries]
+        rows += [_summary(summary, f"{quote(folder)}/{name}") for summary in block.summaries]
         changes += block.changes
         if isinstance(groups, RecordedGroups) and isinstance(block.groups, RecordedGroups):
             groups.add_findings(block.groups)
