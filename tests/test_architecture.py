@@ -31,7 +31,7 @@ GRAPH = {
     "report": "files logged records runs text",
     "token_view": "core errors files records text",
     "training": "core errors evaluation files importing models problems records rewards runs text trl",
-    "cli": "compare errors evaluation files health logged problems report runs text token_view training",
+    "cli": "compare errors evaluation files health logged problems records report runs text token_view training",
 }
 """Each folder or module of gtpo, and those that it imports from, function-local imports included."""
 

@@ -22,7 +22,7 @@ _EPILOG = """\
 examples:
   gtpo compare runs/gtpo-seed* --vs runs/grpo-seed*
   gtpo compare runs/gtpo-seed* --vs runs/grpo-seed* --levels 0.5,0.8 --json
-  gtpo compare runs/eval/gtpo/*.jsonl --vs runs/eval/grpo/*.jsonl
+  gtpo compare runs/eval/gtpo-on-gsm8k/*/*.jsonl --vs runs/eval/grpo-on-gsm8k/*/*.jsonl
 
 Runs are compared over seeds, sample files of `gtpo eval` over problems.
 """
@@ -43,6 +43,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add("--vs", dest="second", metavar="B", nargs="+", type=Path, required=True, help="what A is compared with")
     levels_help = "also compare the steps to these accuracies and format rates, such as 0.5,0.8"
     add("--levels", type=_fractions, default=[], metavar="LIST", help=levels_help)
+    add("--grader", metavar="NAME", help="of sample files, as for `gtpo eval` (default: answer)")
     add("--json", action="store_true", help="print JSON")
     return parser
 
@@ -51,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     are_samples = {_is_sample_file(path) for path in (*args.first, *args.second)}
     if len(are_samples) > 1:
         raise ConfigError("Cannot compare runs with sample files. Pass runs on both sides, or sample files on both.")
+    if args.grader is not None and True not in are_samples:
+        raise ConfigError("--grader only applies to sample files. A run is compared by what it measured itself.")
     unit = "problem" if True in are_samples else "run"
     labels, comparisons, caption = (_compare_evaluations if True in are_samples else _compare_runs)(args)
     if args.json:
@@ -92,6 +95,7 @@ def _compare_runs(args: argparse.Namespace) -> "Compared":
 
 def _compare_evaluations(args: argparse.Namespace) -> "Compared":
     from gtpo.compare import compare_evaluations
+    from gtpo.evaluation.graders import ANSWER
     from gtpo.evaluation.metrics import measure
     from gtpo.evaluation.samples import read_samples
     from gtpo.evaluation.tables import sampling_difference, sampling_lines
@@ -102,7 +106,7 @@ def _compare_evaluations(args: argparse.Namespace) -> "Compared":
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigError("A sample file was passed twice. Leave one out.")
     with ProgressBar() as progress:
-        measurements = [measure(read_samples(path), None, progress) for path in paths]
+        measurements = [measure(read_samples(path), None, progress, args.grader or ANSWER) for path in paths]
     first, second = measurements[: len(args.first)], measurements[len(args.first) :]
     if difference := sampling_difference(first, second):
         note(f"the two sides were sampled differently ({difference}), which may be what makes the difference")

@@ -52,7 +52,7 @@ def write_page(out: Path, page: str) -> None:
     """Write a page and print where. A link in the folder of a run is replaced, not followed."""
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        if out.exists() and not out.is_file():  # a pipe, or /dev/stdout
+        if Path("/dev") in out.parents or (out.exists() and not out.is_file()):  # a pipe, or /dev/stdout
             out.write_text(page, encoding="utf-8")
         else:
             write_atomic(out, page)

@@ -265,8 +265,10 @@ def _panels_over_steps(results: list[dict[str, Any]]) -> "list[Panel]":
         names = [name for name in own[0]["metrics"] if name.startswith("pass@")]
         lines: list[Line] = []
         for name in names:
-            columns = [[100 * result["metrics"][name][key] for result in own] for key in ("value", "low", "high")]
-            lines.append(Line(name, [float(result["step"]) for result in own], *columns))
+            value, low, high = (
+                [100 * result["metrics"][name][key] for result in own] for key in ("value", "low", "high")
+            )
+            lines.append(Line(name, [float(result["step"]) for result in own], value, low, high))
         panels[problems] = Panel("pass", problems, "pass@k, %", lines)
     return list(panels.values())
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gtpo.cli.console import note, show, write_page
 from gtpo.errors import ConfigError
 from gtpo.files import write_atomic, writing
+from gtpo.records import TOKEN_PAGE
 
 if TYPE_CHECKING:
     from gtpo.token_view.groups import Groups
@@ -34,11 +35,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add("run_folder", metavar="RUN", nargs="?", type=Path, help="the folder of a run, or its groups.jsonl")
     add("--step", type=int, metavar="N", help="only this step (default: all recorded steps)")
     add("--group", type=int, default=1, metavar="N", help="the group that is shown first, counted from 1 (default: 1)")
-    out_help = "the page to write (default: inspect.html next to the records); further pages go to FILE_groups/"
+    out_help = f"the page to write (default: {TOKEN_PAGE} next to the records); further pages go to FILE_groups/"
     add("--out", type=Path, metavar="FILE", help=out_help)
     terminal_help = "print one group of the last step, or of --step, instead of writing a page"
     add("--terminal", action="store_true", help=terminal_help)
-    files_help = "completions of any GRPO run instead of RUN: .jsonl, .parquet as TRL logs it, or a folder of them"
+    files_help = (
+        "completions of any GRPO run instead of RUN: .parquet as TRL logs them, .jsonl (also of verl), or a folder"
+    )
     add("--completions", nargs="+", type=Path, metavar="FILE", help=files_help)
     tokenizer_help = "with --completions: a hub id or a folder (default: split into words)"
     add("--tokenizer", metavar="NAME", help=tokenizer_help)
@@ -103,7 +106,7 @@ def _write(args: argparse.Namespace, groups: "Groups") -> None:
     sources: list[Path] = args.completions or [args.run_folder]
     title = ", ".join(_name(source.resolve()) for source in sources[:3])
     folder = sources[0] if sources[0].is_dir() else sources[0].parent
-    out: Path = args.out or folder / "inspect.html"
+    out: Path = args.out or folder / TOKEN_PAGE
     pages = out.with_name(f"{out.stem}_groups")
     rollouts = bool(args.completions)
     _remove_pages(pages)

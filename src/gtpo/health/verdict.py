@@ -128,7 +128,7 @@ def last_verdict(
 ) -> Verdict:
     """The last verdict of `health_of`, without those before it."""
     held_out = held_out or HeldOut()
-    health = Health(entropy_threshold=entropy_threshold, before=held_out.before)
+    health = Health(entropy_threshold=entropy_threshold, held_out=dataclasses.replace(held_out, after={}))
     health.state.extend(rows)
     if held_out.after:
         health.state.held_out = held_out

@@ -23,8 +23,8 @@ from gtpo.runs.reading import (
     read_settings,
 )
 
-_HELD_OUT = ("problems", "num_problems", "num_samples", "temperature", "max_new_tokens")
-"""Entries of summary.json that describe how held-out problems were sampled."""
+_HELD_OUT = ("problems", "num_problems", "num_samples", "temperature", "max_new_tokens", "grader")
+"""Entries of summary.json that describe how held-out problems were sampled and graded."""
 LONGEST_TEXT = 200
 """Characters that are kept of a text in run.json or summary.json."""
 
@@ -156,7 +156,9 @@ def load_run(path: Path) -> Run:
         notes=notes,
         entropy_threshold=_threshold_in(folder / GROUPS_FILE) if is_ours else None,
         held_out=", ".join(
-            f"{name.replace('_', ' ')} {str(after[name])[:LONGEST_TEXT]}" for name in _HELD_OUT if name in after
+            f"{name.replace('_', ' ')} {str(after[name])[:LONGEST_TEXT]}"
+            for name in _HELD_OUT
+            if name in after and (name, after[name]) != ("grader", "answer")  # the default, not in older summaries
         )
         or None,
         measured=held_out_in(summary),

@@ -54,7 +54,7 @@ def summarise(group: GroupRecord, number: int) -> GroupSummary:
 def total_reward(completion: CompletionRecord) -> float | None:
     """The recorded total, otherwise the sum over the reward functions, without their weights."""
     rewards = completion.rewards
-    total = getattr(completion, "reward", None) if "reward" not in rewards else rewards["reward"]
+    total = rewards.get("reward", completion.reward)
     if is_number(total):
         return total
     known = [reward for reward in rewards.values() if is_number(reward) and reward is not None]
