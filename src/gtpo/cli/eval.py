@@ -132,10 +132,10 @@ def _steps_of(run: Path) -> dict[str, int]:
 
 def _default_out(models: list[str], problem_sets: list[str], is_over_steps: bool) -> Path:
     """A folder for these models and problem sets: the same command finds it again, and another one does not."""
-    from gtpo.evaluation.evaluate import slug
+    from gtpo.evaluation.evaluate import model_name, slug
     from gtpo.problems.loading import short_name
 
-    name = f"{'-vs-'.join(map(slug, models))}{'-steps' if is_over_steps else ''}-on-"
+    name = f"{'-vs-'.join(slug(model_name(model)) for model in models)}{'-steps' if is_over_steps else ''}-on-"
     name += "-".join(slug(short_name(name)) for name in problem_sets)
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -46,8 +46,7 @@ examples:
 Every option of TRL and transformers works under its own name. The most common:
   --output_dir --seed --max_steps --num_train_epochs --learning_rate --per_device_train_batch_size
   --gradient_accumulation_steps --num_generations --max_completion_length --temperature --beta
-  --use_peft --lora_r --lora_alpha --load_in_4bit --use_vllm --save_steps --report_to
-  --push_to_hub --hub_model_id
+  --use_peft --lora_r --lora_alpha --load_in_4bit --use_vllm --save_steps --report_to --push_to_hub
 and of GTPO: --credit --credit_parameters --conflict_edges --conflict_match
   --conflict_positive_weight --conflict_negative_weight --entropy_filter --entropy_threshold
   --entropy_penalty --entropy_penalty_center --entropy_penalty_relative --record_every --trim_batches
