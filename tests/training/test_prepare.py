@@ -7,9 +7,9 @@ import pytest
 
 from gtpo import ConfigError, DataError, MissingExtraError
 from gtpo.lab import lab_model_dir
-from gtpo.training import data
 from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import parse_overrides
+from gtpo.training.inputs import data
 from gtpo.training.prepare import prepare
 
 SMALL = "--per_device_train_batch_size 8 --gradient_accumulation_steps 1 --num_generations 4 --max_completion_length 8"

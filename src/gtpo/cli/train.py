@@ -123,8 +123,8 @@ def _run(
     from accelerate import PartialState
 
     from gtpo.training.config.plan import plan_from
-    from gtpo.training.hub import hub_target, warn_of_local_base
     from gtpo.training.prepare import prepare
+    from gtpo.training.publish.hub import hub_target, warn_of_local_base
     from gtpo.training.summary import dry_run
 
     _quiet()

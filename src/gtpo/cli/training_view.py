@@ -11,8 +11,8 @@ from gtpo.files import is_number
 from gtpo.logged import LN2, series
 from gtpo.problems import SYSTEM_PROMPT
 from gtpo.text import printable
-from gtpo.training.card import interval
 from gtpo.training.config.options import RunOptions
+from gtpo.training.publish.card import interval
 from gtpo.training.run_folder import RunFolder
 
 logger = logging.getLogger(__name__)

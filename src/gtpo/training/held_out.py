@@ -29,7 +29,7 @@ from gtpo.evaluation.sampling import Engine
 from gtpo.files import is_number, parse_json, write_atomic
 from gtpo.problems.loading import short_name
 from gtpo.training.config.plan import Plan
-from gtpo.training.data import held_out_problems, sampling_settings
+from gtpo.training.inputs.data import held_out_problems, sampling_settings
 from gtpo.training.run_folder import RunFolder
 from gtpo.trl.watching.watch import copy_links, link_tree
 

@@ -18,11 +18,11 @@ from gtpo.evaluation.evaluate import Progress, no_progress
 from gtpo.files import JsonLines, is_number
 from gtpo.models import find_model
 from gtpo.records import METRICS_FILE
-from gtpo.training.adapters import load_adapter
-from gtpo.training.card import write_card
-from gtpo.training.data import free_memory, measure_held_out
 from gtpo.training.held_out import HeldOutCallback
+from gtpo.training.inputs.adapters import load_adapter
+from gtpo.training.inputs.data import free_memory, measure_held_out
 from gtpo.training.prepare import Prepared, download_weights
+from gtpo.training.publish.card import write_card
 from gtpo.training.run_folder import RunFolder
 from gtpo.trl.fast.resume import ResumableSFTTrainer
 from gtpo.trl.fast.trainer import FastGRPOTrainer
@@ -90,7 +90,7 @@ def one_thread() -> Generator[None]:
 def make_trainer(prepared: Prepared, callbacks: Sequence[TrainerCallback] = (), run: RunFolder | None = None) -> Any:
     """Load the weights into the trainer of the method. In a `run`, it is validated while it trains, if asked for."""
     method, config = prepared.plan.options.method, prepared.plan.config
-    config.push_to_hub = False  # it would upload the folder of the run; gtpo.training.hub uploads the model
+    config.push_to_hub = False  # it would upload the folder of the run; gtpo.training.publish.hub uploads the model
     arguments: dict[str, Any] = {
         "args": config,
         "train_dataset": prepared.dataset,

@@ -15,7 +15,7 @@ from gtpo.models import find_model
 from gtpo.rewards.correctness import CORRECT_ANSWER_SCORE
 from gtpo.rewards.format import COMPLETE_FORMAT_SCORE
 from gtpo.training.config.options import RunOptions
-from gtpo.training.data import right_completion
+from gtpo.training.inputs.data import right_completion
 from gtpo.training.memory import memory_lines
 from gtpo.training.prepare import Prepared
 from gtpo.training.run_folder import RunFolder

@@ -9,7 +9,7 @@ from gtpo import ConfigError
 from gtpo.cli.main import main
 from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import parse_overrides
-from gtpo.training.hub import HubTarget, hub_target
+from gtpo.training.publish.hub import HubTarget, hub_target
 from tests.cli.launching import SMALL
 
 PUSH = ["--push_to_hub", "true"]
@@ -118,7 +118,7 @@ def test_a_hub_that_is_off_or_refuses_is_reported_before_any_work(hub, monkeypat
         target()
     with pytest.raises(ConfigError, match=r"Cannot create us/sums on the hub: 401 Unauthorized\. Log in with a token"):
         HubTarget("us/sums", None, None).create()
-    monkeypatch.setattr("gtpo.training.hub.get_token", lambda: None)
+    monkeypatch.setattr("gtpo.training.publish.hub.get_token", lambda: None)
     with pytest.raises(ConfigError, match="needs a login to the hub: run `hf auth login`, or set HF_TOKEN"):
         target()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

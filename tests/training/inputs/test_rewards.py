@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gtpo import ConfigError, DataError
-from gtpo.training.rewards import find_reward, guarded
+from gtpo.training.inputs.rewards import find_reward, guarded
 
 
 def without_columns(completions):

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from gtpo.training.card import model_card, write_card
 from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import parse_overrides
 from gtpo.training.prepare import prepare
+from gtpo.training.publish.card import model_card, write_card
 from gtpo.training.run_folder import RunFolder
 
 HOSTILE = "x`|\n---\n# <script>alert(1)</script>\u202e"

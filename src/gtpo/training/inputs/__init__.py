@@ -1,0 +1,1 @@
+"""What a run is given: problems, reward functions, an adapter to continue from."""
