@@ -34,7 +34,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", help="folder of a model")
     parser.add_argument("--data", help="folder with gsm8k_train.jsonl and gsm8k_test.jsonl")
     parser.add_argument("--out", type=Path, help="folder for the files of the runs")
-    parser.add_argument("--providers", nargs="+", default=["TRL", "GRPO", "GTPO"])
+    parser.add_argument("--providers", nargs="+", choices=tuple(PROVIDERS), default=["TRL", "GRPO", "GTPO"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--first", type=int, default=8, help="step of the first measurement")
     parser.add_argument("--every", type=int, default=4, help="steps between measurements")

@@ -37,6 +37,7 @@ PROVIDERS = {
     "TRL": "TRL GRPO",
     "GRPO": "FastGRPO",
     "GTPO": "GTPO",
+    "TWICE": "FastGRPO, twice the prompts",
 }
 
 
@@ -75,6 +76,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="qwen2.5-coder-1.5b", help="what results.csv calls the model")
     parser.add_argument("--data", help="folder with gsm8k_train.jsonl")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--providers", nargs="+", choices=tuple(PROVIDERS), default=["TRL", "GRPO", "GTPO"])
     parser.add_argument("--steps", type=int, default=22, help="steps of a run, of which two warm up")
     parser.add_argument("--sweep-steps", type=int, default=4, help="steps of a run of the sweep")
     parser.add_argument("--limits", type=int, nargs="+", default=[300, 1024], help="most tokens of a completion")
@@ -97,7 +99,7 @@ class Bench:
 
             replace_vllm()
         else:
-            share_engine()
+            share_engine(**({"max_num_seqs": 512} if "TWICE" in options.providers else {}))
 
     def sweep(self, limit: int) -> list[Setting]:
         if self.options.size == "tiny":
@@ -110,7 +112,7 @@ class Bench:
         limits = [16] if self.options.size == "tiny" else self.options.limits
         for limit in limits:
             best = self.best_setting(limit)
-            for provider in PROVIDERS:
+            for provider in self.options.providers:
                 self.measure(Job(provider, best, self.options.steps))
 
     def best_setting(self, limit: int) -> Setting:
@@ -222,6 +224,8 @@ def make_trainer(options: argparse.Namespace, job: Job, folder: str) -> Any:
 
     is_tiny = options.size == "tiny"
     num_rows, group_size = (32, 4) if is_tiny else (256, 8)
+    if job.provider == "TWICE":  # tied groups leave the update, so more prompts cost little more than their sampling
+        num_rows *= 2
     problems = load_problems(
         "lab" if is_tiny else "gsm8k",
         split="train",
