@@ -19,10 +19,30 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from phases import LOG_PROBS, PHASES, UPDATE
+from phases import GENERATION, LOG_PROBS, PHASES, UPDATE
 from results import RESULTS, Result, latest, load
 
 BILLION = 1e9
+PARAMETERS = 1.54 * BILLION
+"""Of Qwen2.5-Coder-1.5B, its tied embeddings counted once: what a token is multiplied with."""
+PEAK, BANDWIDTH = 989e12, 4.8e12
+"""Of an H200: operations per second in bf16 without sparsity, and bytes per second of its memory."""
+
+
+def limits(tokens: float, decoding_steps: int) -> dict[str, float]:
+    """Seconds that the hardware needs at least for a step that trains this many tokens.
+
+    Decoding reads the weights once per token of the longest completion. A token takes two operations per parameter
+    forward and four backward.
+
+    >>> {phase: round(seconds, 2) for phase, seconds in limits(60_000, 300).items()}
+    {'generation': 0.19, 'log-probs': 0.19, 'update': 0.56}
+    """
+    return {
+        GENERATION: decoding_steps * 2 * PARAMETERS / BANDWIDTH,
+        LOG_PROBS: 2 * PARAMETERS * tokens / PEAK,
+        UPDATE: 6 * PARAMETERS * tokens / PEAK,
+    }
 
 
 def measured(rows: Sequence[Result], provider: str, size: str) -> dict[str, float]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from cost_model import limits
 from phases import PHASES
 from results import RESULTS, TIMED_STEPS, Result, latest, load
 
@@ -62,7 +63,7 @@ def _num_steps(rows: Sequence[Result], size: str) -> str:
 
 def step(history: Sequence[Result]) -> Any:
     """The phases of a complete step, one bar per run; runs that shared the GPU are pale."""
-    rows = latest(history, "step")
+    rows = [row for row in latest(history, "step") if "limit " not in row.size]  # those are drawn by `limit`
     sizes = list(dict.fromkeys((row.provider, row.size) for row in rows))
     figure, axis = plt.subplots(figsize=(9, 1.4 + 0.5 * len(sizes)))
     for place, (provider, size) in enumerate(sizes):
@@ -82,6 +83,33 @@ def step(history: Sequence[Result]) -> Any:
         shared = "pale: next to other programs on the card"
         handles.append(Patch(facecolor=COLOURS[6], label=shared, **PALE))
     figure.legend(handles=handles, ncols=4, fontsize=7.5, frameon=False, loc="outside lower center")
+    return figure
+
+
+def limit(history: Sequence[Result]) -> Any:
+    """The phases of a whole step next to what the hardware allows, one group of bars per phase."""
+    rows = [row for row in history if "limit " in row.size]
+    newest = [row for row in rows if row.size == rows[-1].size and row.commit == rows[-1].commit]
+    providers = list(dict.fromkeys(row.provider for row in newest))
+    found = {
+        provider: {row.metric: row.median for row in newest if row.provider == provider} for provider in providers
+    }
+    tokens = min(found[provider]["update: tokens"] for provider in providers)
+    bounds = limits(tokens, decoding_steps=int(re.findall(r"limit (\d+)", rows[-1].size)[0]))
+    bars = {"hardware's limit": bounds, **found}
+    figure, axis = plt.subplots(figsize=(9, 3.2))
+    width, phases = 0.8 / len(bars), (*bounds, "everything else")
+    for place, (name, seconds) in enumerate(bars.items()):
+        values = [seconds.get(phase, 0.0) for phase in bounds]
+        values.append(sum(seconds.get(phase, 0.0) for phase in PHASES if phase not in bounds))
+        positions = [index + place * width for index in range(len(phases))]
+        colour = "#222222" if name not in found else COLOURS[6] if name.startswith("TRL") else COLOURS[place - 2]
+        drawn = axis.bar(positions, values, 0.9 * width, color=colour, label=name)
+        axis.bar_label(drawn, [f"{value:.2f}" if value else "" for value in values], fontsize=7)
+    axis.set_xticks([index + 0.4 - width / 2 for index in range(len(phases))], phases)
+    axis.set_ylabel("seconds of a step (medians)", fontsize=9)
+    axis.set_title(rows[-1].size, fontsize=9)
+    axis.legend(fontsize=7.5, frameon=False)
     return figure
 
 
@@ -172,7 +200,14 @@ def _amount(size: str, amount: str) -> int:
     return {"completions": prompts * group, "G": group, "length": limit, "vocabulary": vocabulary}[amount]
 
 
-DRAWN = {"update": update, "step": step, "conflicts": conflicts, "scaling": scaling}
+DRAWN = {
+    "update": ("update", update),
+    "step": ("step", step),
+    "limit": ("step", limit),
+    "conflicts": ("conflicts", conflicts),
+    "scaling": ("scaling", scaling),
+}
+"""The file name of each figure, the benchmark that it shows, and what draws it."""
 
 
 def main() -> None:
@@ -185,14 +220,14 @@ def main() -> None:
     mpl.rcParams.update({"svg.hashsalt": "gtpo", "axes.spines.top": False, "axes.spines.right": False})
     mpl.rcParams |= {"figure.constrained_layout.use": True, "figure.constrained_layout.h_pad": 0.08}
     everything = load(options.results)
-    for benchmark, draw in DRAWN.items():
+    for name, (benchmark, draw) in DRAWN.items():
         rows = [row for row in everything if row.benchmark == benchmark and options.hardware in row.hardware]
         if not rows:
             continue
         figure = draw(rows)
         hardware = ", ".join(dict.fromkeys(row.hardware for row in rows))
         figure.suptitle(f"{benchmark}: {hardware}", fontsize=8, x=0.01, ha="left", va="top")
-        path = options.out / f"{benchmark}.svg"
+        path = options.out / f"{name}.svg"
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
         sys.stdout.write(f"{path}\n")
