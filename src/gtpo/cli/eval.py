@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     steps = _steps_of(Path(args.models[0])) if args.all_checkpoints else None
     models = list(args.models) if steps is None else list(steps)
     out = args.out or (None if args.files else _default_out(args.models, problem_sets, args.all_checkpoints))
-    if out is not None and not args.files:
+    if out is not None and not args.files and steps is None:  # a run that went on has other checkpoints
         _require_same_results(out, models, problem_sets)
     _announce(args.grader)
     evaluation = _measure(args, models, problem_sets, out, given)

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from gtpo.errors import DataError
+from gtpo.errors import DataError, GTPOError
 from gtpo.evaluation.samples import Sample
 from gtpo.importing import import_function
 
@@ -64,7 +64,7 @@ class Grader:
         try:
             scores: Any = cast("Callable[..., Any]", self.judge)(**arguments)
             scores = scores.tolist() if hasattr(scores, "tolist") else scores  # an array
-        except DataError:
+        except GTPOError:
             raise
         except (Exception, SystemExit) as error:  # a user's function may raise anything
             remedy = "It gets prompts, completions, answer and the columns of the data as keyword lists."

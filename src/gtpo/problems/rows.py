@@ -137,7 +137,7 @@ def _encodable(text: str, column: str) -> str:
 def _optional_text(row: Row, column: str) -> str | None:
     """A column that may be missing or empty, as text; None for missing values, which data frames write as NaN."""
     value = row.get(column)
-    is_missing = not value or (isinstance(value, float) and math.isnan(value))
+    is_missing = value is None or value == "" or (isinstance(value, float) and math.isnan(value))
     return None if is_missing else _encodable(str(value), column)
 
 

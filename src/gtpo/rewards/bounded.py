@@ -119,13 +119,15 @@ class _BoundedCalls:
         with self.lock:
             self.recent.extend(kinds)
             is_broken = num_failed > 0 and has_too_many_failures(self.recent, MAX_FAILURE_FRACTION)
+            num_recent = len(self.recent)
         if num_failed:
             counts = f"{kinds.count('timeout')} timeouts, {kinds.count('crash')} crashes"
             logger.warning("%s failed for %d of %d completions (%s).", self.name, num_failed, len(kinds), counts)
         if is_broken:
+            self.recent.clear()
             raise GradingError(
                 f"{self.name} timed out or crashed for more than {MAX_FAILURE_FRACTION:.0%} of the last "
-                f"{len(self.recent)} completions. Fix it, or raise the limits of @bounded(seconds=…, gigabytes=…)."
+                f"{num_recent} completions. Fix it, or raise the limits of @bounded(seconds=…, gigabytes=…)."
             )
 
     def _pool(self) -> WorkerPool:

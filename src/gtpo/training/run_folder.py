@@ -120,6 +120,8 @@ class RunFolder:
             earlier = summary.get("earlier")
             earlier = cast("dict[str, Any]", earlier) if isinstance(earlier, dict) else {}
             summary["earlier"] = {**earlier, f"after-{done}": summary.pop("after")}
+            for name in ("steps", "max_steps"):
+                summary.pop(name, None)
             if (self.held_out / "after").is_dir():
                 os.replace(self.held_out / "after", free_path(self.held_out / f"after-{done}"))
             write_atomic(self._summary, json.dumps(summary, indent=2) + "\n")

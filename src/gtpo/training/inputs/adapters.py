@@ -9,7 +9,16 @@ from gtpo.errors import ConfigError
 from gtpo.models import adapter_settings, cannot_load, find_model
 from gtpo.training.config.plan import Plan
 
-_NAMES = {"lora_r": "r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout"}
+_NAMES = {
+    "lora_r": "r",
+    "lora_alpha": "lora_alpha",
+    "lora_dropout": "lora_dropout",
+    "lora_target_modules": "target_modules",
+    "lora_target_parameters": "target_parameters",
+    "lora_modules_to_save": "modules_to_save",
+    "use_rslora": "use_rslora",
+    "use_dora": "use_dora",
+}
 """Options of TRL that an adapter has decided already, and their names in adapter_config.json."""
 
 
@@ -26,11 +35,16 @@ def check_adapter(model: str, plan: Plan) -> None:
         raise ConfigError(f"model_revision does not apply to {model}, a LoRA adapter in a folder. Leave it out.")
     for option, name in _NAMES.items():
         value = getattr(plan.model_config, option)
-        if option in plan.settings and value != settings.get(name):
+        if option in plan.settings and _as_set(value) != _as_set(settings.get(name)):
             raise ConfigError(
                 f"{option}={value}, but the LoRA adapter {model} has {settings.get(name)} and is trained further as "
-                f"it is. Leave {option} out, or set it to {settings.get(name)}."
+                f"it is. Leave {option} out."
             )
+
+
+def _as_set(value: Any) -> set[Any]:
+    """Module names in any order; anything else by itself."""
+    return set(value) if isinstance(value, list) else {value}
 
 
 def load_adapter(adapter: str, base: str, config: Any, quantization: Any) -> Any:

@@ -7,7 +7,7 @@ import numbers
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gtpo.errors import DataError
 from gtpo.evaluation.graders import needs_answer
@@ -48,7 +48,10 @@ def guarded(reward: Reward) -> Reward:
         with _named_in_errors(name):
             return _scores(name, await reward(*args, completions=completions, **columns), len(completions))
 
-    return checked_later if inspect.iscoroutinefunction(reward) else checked
+    guard: Any = checked_later if inspect.iscoroutinefunction(reward) else checked
+    if hasattr(reward, "spans"):  # functools.wraps copies no methods of an object
+        guard.spans = cast("Any", reward).spans
+    return guard
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ stands in a code span. Paths of this machine are shortened to their last part.
 """
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,33 +26,35 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def write_card(prepared: Prepared, run: RunFolder) -> None:
-    """Write the card into the folder of the final model, and remove the pickled options that TRL leaves there."""
+    """Write the card into the folder of the final model, and remove what TRL leaves: pickled options, other files."""
     (run.model / "training_args.bin").unlink(missing_ok=True)
+    (run.path / "README.md").unlink(missing_ok=True)  # its own card, without numbers
+    shutil.rmtree(run.model / "ref", ignore_errors=True)  # the start of an adapter that was trained further
     write_atomic(run.model / "README.md", model_card(prepared, run))
 
 
 def model_card(prepared: Prepared, run: RunFolder) -> str:
     """The card as Markdown with YAML front matter."""
     options = prepared.plan.options
+    is_gtpo = options.method == "gtpo" and prepared.plan.config.credit == "gtpo"
     source = find_model(prepared.model)
     is_adapter = prepared.plan.model_config.use_peft or source.base is not None
     base = source.base or options.model
     metadata: dict[str, Any] = {
         "library_name": "peft" if is_adapter else "transformers",
         "pipeline_tag": "text-generation",
-        "tags": [options.method, "trl", "reinforcement-learning" if options.method != "sft" else "sft"],
+        "tags": ["gtpo" if is_gtpo else options.method.replace("gtpo", "grpo"), "trl"],
     }
     if base != "lab" and not Path(base).exists() and _HUB_ID.fullmatch(base):
         metadata |= {"base_model": base, "base_model_relation": "adapter" if is_adapter else "finetune"}
     if options.problems in PROBLEM_SETS:
         metadata["datasets"] = [PROBLEM_SETS[options.problems].hub]
-    metadata["tags"] = list(dict.fromkeys(metadata["tags"]))
     front = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)
     parts = [f"---\n{front}---", f"# {_name(run.path.absolute().name)}", _introduction(prepared, is_adapter, base)]
     parts += [*_measured(run.summary()), _training(prepared, run)]
     if options.system_prompt:
         parts.append(f"## System prompt\n\n{_block(options.system_prompt)}")
-    if options.method == "gtpo":
+    if is_gtpo:
         parts.append(f"## Method\n\n{CITATION}")
     return "\n\n".join(parts) + "\n"
 

@@ -19,6 +19,9 @@ from gtpo.training.prepare import Prepared
 
 logger = logging.getLogger(__name__)
 
+ALLOWED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "README.md"]
+"""Files of a model folder that are uploaded: weights, settings, tokenizer and card."""
+
 
 @dataclass(frozen=True)
 class HubTarget:
@@ -43,10 +46,16 @@ class HubTarget:
         """Upload the files of a model folder, and return the address of the repository."""
         try:
             HfApi().upload_folder(
-                repo_id=self.repo, folder_path=model, revision=self.revision, commit_message="Upload the trained model"
+                repo_id=self.repo,
+                folder_path=model,
+                revision=self.revision,
+                commit_message="Upload the trained model",
+                allow_patterns=ALLOWED,
+                ignore_patterns=["*/*"],
             )
         except Exception as error:
             command = f"hf upload {shlex.quote(self.repo)} {shlex.quote(str(model))}"
+            command += f" --revision {shlex.quote(self.revision)}" if self.revision else ""
             raise DataError(
                 f"The run is finished, but its model was not uploaded: {_reason(error)}. Upload it with: {command}"
             ) from error

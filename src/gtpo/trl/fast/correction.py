@@ -85,6 +85,7 @@ class CorrectionInUpdate(_Parent):
             and self.vllm_importance_sampling_correction
             and self.vllm_importance_sampling_mode in MODES
             and args.gradient_accumulation_steps % (args.steps_per_generation * self.num_iterations) == 0
+            and not hasattr(self, "liger_loss")  # before TRL 1.14, a loss that reads the ratios elsewhere
             and not has_dropout(self.model)
         )
 

@@ -113,6 +113,11 @@ class CompleteCheckpoints(_Parent):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, *args: Any, **kwargs: Any) -> None:
         with _loading(resume_from_checkpoint):
             super()._load_from_checkpoint(resume_from_checkpoint, *args, **kwargs)
+            model: Any = self.accelerator.unwrap_model(self.model)
+            if getattr(model, "peft_config", {}).keys() >= {"default", "ref"}:
+                # An adapter that is trained further with beta > 0: transformers loads only TRL's copy of its start.
+                model.load_adapter(resume_from_checkpoint, "default", is_trainable=True)
+                model.set_adapter("default")
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         with _loading(checkpoint):
