@@ -65,6 +65,19 @@ def test_rows_without_an_answer_are_allowed_where_nothing_needs_it(tmp_path: Pat
         load_problems(path, needs_answer=False, columns={"answer": "truth"})
 
 
+def test_an_answer_of_zero_is_an_answer(tmp_path: Path):
+    path = write_jsonl(
+        tmp_path / "mine.jsonl", {"prompt": "1 - 1", "answer": 0}, {"prompt": "0.5 - 0.5", "answer": 0.0}
+    )
+    for needs_answer in (True, False):
+        assert [problem.answer for problem in load_problems(path, needs_answer=needs_answer)] == ["0", "0"]
+
+
+def test_an_empty_system_prompt_of_a_row_means_none(tmp_path: Path):
+    path = write_jsonl(tmp_path / "mine.jsonl", {"prompt": "1 - 1", "answer": 0, "system_prompt": ""})
+    assert [message["role"] for message in to_dataset(load_problems(path))["prompt"][0]] == ["user"]
+
+
 BROKEN = {
     "a number": (5, "'prompt' must hold text or a list of chat messages, got 5"),
     "no message": ([], "'prompt' must hold text or a list of chat messages"),

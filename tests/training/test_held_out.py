@@ -115,6 +115,10 @@ def test_a_run_that_dies_in_a_validation_is_resumed_without_loss(watched, tmp_pa
 def test_all_checkpoints_of_a_run_are_evaluated_over_steps(watched, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["eval", str(watched), "--all-checkpoints", "--limit", "4", "--samples", "2"]) == 0
+    results = next(tmp_path.rglob("results.json"))
+    changed = results.read_text().replace(f"{watched}/checkpoint-", f"{watched}/checkpoint-9")
+    results.write_text(changed)  # as if the run had other checkpoints then
+    assert main(["eval", str(watched), "--all-checkpoints", "--limit", "4", "--samples", "2"]) == 0
     table = capsys.readouterr().out
     (out,) = (tmp_path / "runs/eval").iterdir()
     results = {result["step"]: result for result in json.loads((out / "results.json").read_text())["results"]}

@@ -59,7 +59,7 @@ def make_problem(
         subject=_optional_text(row, names["subject"]),
         level=parse_level(row.get(names["level"])),
         prompt=prompt,
-        system_prompt=_optional_text(row, names["system_prompt"]),
+        system_prompt="" if row.get(names["system_prompt"]) == "" else _optional_text(row, names["system_prompt"]),
     )
 
 

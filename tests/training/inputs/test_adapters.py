@@ -57,6 +57,19 @@ def test_an_adapter_is_trained_further(first, method, tmp_path, monkeypatch):
     assert (settings["base_model_name_or_path"], settings["r"]) == (str(first.parent / "base"), 4)
 
 
+def test_an_adapter_with_a_reference_resumes_exactly(first, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    common = ["train", "--model", str(first), "--beta", "0.1", "--save_steps", "1", "--held_out_problems", "0"]
+    common += [*SMALL, "--problems", "lab", "--rewards", "format", "--lr_scheduler_type", "constant"]
+    common += ["--learning_rate", "1e-3"]
+    assert main([*common, "--output_dir", "whole", "--max_steps", "2"]) == 0
+    assert main([*common, "--output_dir", "parts", "--max_steps", "1"]) == 0
+    assert main(["train", "--resume", "parts", "--max_steps", "2"]) == 0
+    whole, parts = adapter_of(tmp_path / "whole"), adapter_of(tmp_path / "parts")
+    assert all(whole[name].equal(parts[name]) for name in whole)
+    assert not (tmp_path / "parts/model/ref").exists()
+
+
 def test_an_adapter_is_evaluated_from_another_folder_until_its_base_is_gone(first, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     adapter = tmp_path / "adapter"

@@ -47,6 +47,17 @@ def test_a_reward_may_return_a_tensor():
     assert type(scores[0]) is float
 
 
+def test_a_reward_that_is_an_object_keeps_its_spans():
+    class Judge:
+        def __call__(self, completions, **columns):
+            return [1.0] * len(completions)
+
+        def spans(self, completion):
+            return [(0, 1)]
+
+    assert guarded(Judge()).spans("ab") == [(0, 1)]
+
+
 def test_a_reward_may_abstain():
     assert guarded(lambda completions, **k: [None, 1])(completions=["a", "b"]) == [None, 1]
 

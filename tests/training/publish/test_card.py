@@ -61,6 +61,13 @@ def test_a_card_carries_the_numbers_the_method_the_seed_and_the_verdict(ready, r
     assert "base_model" not in front_matter(card)  # the lab's is not on the hub
 
 
+def test_a_card_of_another_credit_scheme_does_not_name_gtpo(ready, run, monkeypatch):
+    monkeypatch.setattr(ready.plan.config, "credit", "balanced")
+    card = model_card(ready, run)
+    assert front_matter(card)["tags"] == ["grpo", "trl", "reinforcement-learning"]
+    assert "arXiv:2508.03772" not in card
+
+
 def test_models_and_problems_of_the_hub_are_linked(ready, run):
     hub = replace(with_names(ready, model="Qwen/Qwen2.5-0.5B", problems="gsm8k"), model="Qwen/Qwen2.5-0.5B")
     metadata = front_matter(model_card(hub, run))

@@ -35,6 +35,10 @@ class StandIn:
         return self.user
 
 
+def files_below(folder):
+    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+
+
 @pytest.fixture
 def hub(monkeypatch):
     stand_in = StandIn()
@@ -49,8 +53,8 @@ def hub(monkeypatch):
     monkeypatch.setattr(
         api,
         "upload_folder",
-        lambda self, repo_id, folder_path, revision, commit_message: stand_in.answer(
-            (repo_id, sorted(str(path.relative_to(folder_path)) for path in folder_path.rglob("*")))
+        lambda self, repo_id, folder_path, revision, commit_message, **patterns: stand_in.answer(
+            (repo_id, sorted(huggingface_hub.utils.filter_repo_objects(files_below(folder_path), **patterns)))
         ),
     )
     return stand_in

@@ -1,5 +1,6 @@
 """The correction for the sampler's log-probs has TRL's gradients and metrics without TRL's scoring pass."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,6 +80,17 @@ def test_the_pass_stays_where_the_update_cannot_replace_it(trainer, options, mod
     done = run(model, tmp_path, trainer=trainer, **options)
     assert done.scoring
     assert all("old_per_token_logps" in batch for batch in done.batches)
+
+
+def test_a_loss_that_reads_the_ratios_elsewhere_keeps_the_pass():
+    trainer = object.__new__(CorrectedFast)
+    config = SimpleNamespace(gradient_accumulation_steps=4, steps_per_generation=4)
+    model = torch.nn.Linear(1, 1).train()
+    trainer.__dict__ |= {"args": config, "model": model, "use_vllm": True, "num_iterations": 1}
+    trainer.__dict__ |= {"vllm_importance_sampling_correction": True, "vllm_importance_sampling_mode": MODES[0]}
+    assert trainer._update_has_the_log_probs()
+    trainer.liger_loss = object()  # before TRL 1.14
+    assert not trainer._update_has_the_log_probs()
 
 
 def test_an_evaluation_keeps_the_pass(model, tmp_path):

@@ -35,7 +35,8 @@ def check_adapter(model: str, plan: Plan) -> None:
         raise ConfigError(f"model_revision does not apply to {model}, a LoRA adapter in a folder. Leave it out.")
     for option, name in _NAMES.items():
         value = getattr(plan.model_config, option)
-        if option in plan.settings and _as_set(value) != _as_set(settings.get(name)):
+        is_given = option in plan.settings and _as_set(value) != {"all-linear"}  # stored as the names that it finds
+        if is_given and _as_set(value) != _as_set(settings.get(name)):
             raise ConfigError(
                 f"{option}={value}, but the LoRA adapter {model} has {settings.get(name)} and is trained further as "
                 f"it is. Leave {option} out."

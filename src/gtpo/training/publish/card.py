@@ -21,6 +21,7 @@ from gtpo.training.prepare import Prepared
 from gtpo.training.run_folder import RunFolder, versions
 from gtpo.training.summary import kept_rate, method_in_words
 
+TASK = "reinforcement-learning"
 CITATION = "GTPO: Stabilizing Group Relative Policy Optimization via Gradient and Entropy Control, arXiv:2508.03772"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
@@ -43,7 +44,7 @@ def model_card(prepared: Prepared, run: RunFolder) -> str:
     metadata: dict[str, Any] = {
         "library_name": "peft" if is_adapter else "transformers",
         "pipeline_tag": "text-generation",
-        "tags": ["gtpo" if is_gtpo else options.method.replace("gtpo", "grpo"), "trl"],
+        "tags": ["sft", "trl"] if options.method == "sft" else ["gtpo" if is_gtpo else "grpo", "trl", TASK],
     }
     if base != "lab" and not Path(base).exists() and _HUB_ID.fullmatch(base):
         metadata |= {"base_model": base, "base_model_relation": "adapter" if is_adapter else "finetune"}
