@@ -19,6 +19,10 @@ def fails_on_long_rows(inputs):
     return inputs.advantages.unsqueeze(1).expand(inputs.completion_ids.shape)
 
 
+def forgets_needs(inputs):
+    return inputs.advantages.unsqueeze(1) * inputs.token_entropy
+
+
 def fails(inputs):
     raise ZeroDivisionError("always")
 

@@ -1,6 +1,7 @@
 """Bounded rewards as users write them. Each does to some completions what the name says."""
 
 import ctypes
+import json
 import os
 import subprocess
 import time
@@ -22,6 +23,8 @@ def misbehaving(completions, extra=None, **columns):
         ctypes.string_at(0)
     if completion == "grows":
         bytearray(64 * 2**30)
+    if completion == "misuses a library":
+        json.loads(completion)
     if completion == "raises":
         raise ValueError("no such thing")
     if completion == "forgets":

@@ -84,6 +84,10 @@ BAD_CREDIT = {
         "entropy_penalty is an option of its own. Set it there",
     ),
     "a function that does not exist": ({"credit": "tests.nowhere:f"}, "'tests.nowhere:f' cannot be imported"),
+    "a function that does not name an input": (
+        {"credit": "tests.credit.own_schemes:forgets_needs"},
+        r"raised TypeError.*Of the optional inputs it gets those in its attribute `needs` \(none\)",
+    ),
     "a function that fails": (
         {"credit": "tests.credit.own_schemes:fails"},
         r"own_schemes:fails' raised ZeroDivisionError: always \(line \d+ of .*tried on a batch of two completions",

@@ -3,6 +3,7 @@
 import dataclasses
 import traceback
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -51,7 +52,8 @@ class ChosenScheme:
             lines = [call.lineno for call in traceback.extract_tb(error.__traceback__) if call.filename == code]
             place = f" (line {lines[-1]} of {code})" if lines else ""
             raise DataError(
-                f"Credit scheme {self.name!r} raised {type(error).__name__}: {error}{place}. Fix the function."
+                f"Credit scheme {self.name!r} raised {type(error).__name__}: {error}{place}. Fix the function. Of the "
+                f"optional inputs it gets those in its attribute `needs` ({', '.join(sorted(self.needs)) or 'none'})."
             ) from error
 
 
@@ -71,7 +73,7 @@ def choose_scheme(name: str, parameters: Mapping[str, object] | None, shaping: S
             raise ConfigError(f"{parameter} is an option of its own. Set it there, not in credit_parameters.")
     chosen = ChosenScheme(name, scheme, {**options, **{key: _as_default(scheme, key, own[key]) for key in own}})
     try:
-        chosen(_example())
+        chosen(_example(chosen.needs))
     except DataError as error:
         raise ConfigError(f"{error} It was tried on a batch of two completions.") from error
     return chosen
@@ -88,22 +90,20 @@ def is_shaped(scheme: Scheme) -> bool:
     return all(name in scheme.parameters for name in SHAPING)
 
 
-def _example() -> CreditInput:
-    """Two completions of one prompt, with every optional input."""
+def _example(needs: frozenset[str]) -> CreditInput:
+    """Two completions of one prompt, with these optional inputs."""
     ids = torch.tensor([[5, 6, 7], [5, 8, 0]])
     scores = torch.full((2, 3), 0.5)
     rewards = torch.tensor([1.0, 0.0])
     advantages = rewards - rewards.mean()
-    return CreditInput(
-        ids,
-        ids > 0,
-        advantages,
-        torch.tensor([0, 0]),
-        rewards=rewards,
-        component_advantages=advantages.unsqueeze(1),
-        token_component=torch.zeros_like(ids),
-        token_entropy=scores,
-        token_logps=-scores,
-        initial_entropy=0.5,
-        batch_entropy=0.5,
-    )
+    optional: dict[str, Any] = {
+        "rewards": rewards,
+        "component_advantages": advantages.unsqueeze(1),
+        "token_component": torch.zeros_like(ids),
+        "token_entropy": scores,
+        "token_logps": -scores,
+        "initial_entropy": 0.5,
+        "batch_entropy": 0.5,
+    }
+    given = {name: value for name, value in optional.items() if name in needs}
+    return CreditInput(ids, ids > 0, advantages, torch.tensor([0, 0]), **given)

@@ -45,7 +45,8 @@ class Scheme:
                 raise ConfigError(f"Credit scheme {self.name!r} has no parameter {name!r}. Its parameters: {known}.")
             default = self.parameters[name]
             if not _is_like(value, default):
-                raise ConfigError(f"{name} must be like its default {default!r}, got {value!r}.")
+                kind = "a number" if type(default) in (int, float) else f"of the type of its default {default!r}"
+                raise ConfigError(f"{name} of credit scheme {self.name!r} must be {kind}, got {value!r}.")
         for name, default in self.parameters.items():
             if default is REQUIRED and name not in parameters:
                 raise ConfigError(f"Credit scheme {self.name!r} needs the parameter {name!r}. Pass {name}=….")

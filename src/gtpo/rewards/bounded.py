@@ -79,7 +79,8 @@ class _BoundedCalls:
         replies = self._pool().call(self._calls(completions, columns))
         errors = [reply.error for reply in replies if reply.error is not None]
         if errors:
-            raise DataError(f"{self.name} raised {errors[0]}. Fix it, then resume the run, or start again.")
+            remedy = "Fix it and start again; a run with a checkpoint can be resumed."
+            raise DataError(f"{self.name} raised {errors[0]}. {remedy}")
         scores = [self._score(row, reply) for row, reply in enumerate(replies)]
         kinds = [reply.failure or "scored" for reply in replies]
         if log_metric is not None:

@@ -1,4 +1,4 @@
-"""Scores as other harnesses give them: math-verify, with the settings of lighteval's pass@k for mathematics."""
+"""Scores by math-verify on complete completions, to be laid next to those of other harnesses."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -7,6 +7,7 @@ JSON object with `value` or `error`. Memory is bounded. A worker that hangs ends
 
 import contextlib
 import importlib
+import inspect
 import json
 import logging
 import os
@@ -54,7 +55,10 @@ def _reply(function: Any, call: Any) -> bytes:
     except MemoryError:
         return b'{"failure": "crash"}\n'
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        places = traceback.extract_tb(error.__traceback__)
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        own = [place for place in places if code is not None and place.filename == code.co_filename]
+        place = (own or places)[-1]  # not a line of the library that the function calls
         text = f"{type(error).__name__}: {error!s:.500} ({os.path.basename(place.filename)}, line {place.lineno})"
         return json.dumps({"error": text}).encode("ascii") + b"\n"
 

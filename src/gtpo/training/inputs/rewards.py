@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from gtpo.errors import DataError
+from gtpo.errors import DataError, GTPOError
 from gtpo.evaluation.graders import needs_answer
 from gtpo.importing import import_function
 from gtpo.rewards import correctness_reward, format_reward, paper_reward
@@ -58,7 +58,7 @@ def guarded(reward: Reward) -> Reward:
 def _named_in_errors(name: str) -> Generator[None]:
     try:
         yield
-    except DataError:
+    except GTPOError:
         raise
     except (Exception, SystemExit) as error:  # sys.exit(0) would look like a finished run
         calls = [place for place in traceback.extract_tb(error.__traceback__) if place.filename != __file__]

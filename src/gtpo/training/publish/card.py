@@ -62,8 +62,10 @@ def model_card(prepared: Prepared, run: RunFolder) -> str:
 
 def _introduction(prepared: Prepared, is_adapter: bool, base: str) -> str:
     what = "A LoRA adapter for" if is_adapter else "Trained from"
-    gtpo = "[gtpo](https://arxiv.org/abs/2508.03772)"
-    return f"{what} {_code(_last(base))}, on the problems {_code(_last(prepared.plan.options.problems))}, with {gtpo}."
+    options = prepared.plan.options
+    start = f", trained further from {_code(_last(options.model))}" if base != options.model else ""
+    problems = _code(_last(options.problems))
+    return f"{what} {_code(_last(base))}{start}. It was trained on the problems {problems} with gtpo."
 
 
 def _measured(summary: dict[str, Any]) -> list[str]:
@@ -75,7 +77,9 @@ def _measured(summary: dict[str, Any]) -> list[str]:
     rows = [f"| {name} | {interval(before, name)} | {interval(after, name)} |" for name in ("accuracy", "format")]
     table = "\n".join(["| | before | after |", "| --- | ---: | ---: |", *rows])
     note = f"On held-out problems ({_code(after['problems'])}, {sampled}), with 95 % intervals over problems."
-    return [f"## Results\n\n{table}\n\n{note} Accuracy is pass@1."]
+    grader = after.get("grader", "answer")
+    graded = "" if grader == "answer" else f", graded by {_code(grader)}"
+    return [f"## Results\n\n{table}\n\n{note} Accuracy is pass@1{graded}."]
 
 
 def interval(measured: dict[str, Any], name: str) -> str:
@@ -102,6 +106,9 @@ def _training(prepared: Prepared, run: RunFolder) -> str:
         "learning rate": f"{kept_rate(run) or config.learning_rate:g}, {_code(str(config.lr_scheduler_type.value))}",
         "seed": str(config.seed),
     }
+    if prepared.plan.model_config.use_peft:
+        lora = prepared.plan.model_config
+        rows["LoRA"] = f"rank {lora.lora_r}, α {lora.lora_alpha}"
     if options.method != "sft":
         weights = config.reward_weights or [1.0] * len(options.rewards)
         rewards = [f"{_code(name)} × {weight:g}" for name, weight in zip(options.rewards, weights, strict=True)]
