@@ -2,8 +2,10 @@
 
 import argparse
 import difflib
+import importlib.metadata
 import logging
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +26,9 @@ COMMANDS = (train_command, eval_command, inspect_command, report, compare, healt
 """
 
 
+_REPORTED = ("torch", "transformers", "trl", "vllm", "verl")
+"""The packages whose versions `gtpo --version` prints, because a bug report needs them."""
+
 _LONGEST_ERROR = 2000
 """Characters of an error that are printed: it may repeat a value from a file."""
 
@@ -35,6 +40,24 @@ class Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
 
 
+class PrintVersions(argparse.Action):
+    """Print the version of gtpo, then those of Python and of the libraries it runs on, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        lines = [f"gtpo {gtpo.__version__}", f"python {platform.python_version()}"]
+        lines += [f"{name} {_installed_version(name)}" for name in _REPORTED]
+        sys.stdout.write("\n".join(lines) + "\n")
+        parser.exit()
+
+
+def _installed_version(name: str) -> str:
+    """The version of an installed package, without importing it."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `gtpo` with one subparser per command."""
     parser = Parser(
@@ -43,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluation and run diagnosis.",
         epilog="example: gtpo train",
     )
-    parser.add_argument("--version", action="version", version=f"gtpo {gtpo.__version__}")
+    parser.add_argument("--version", action=PrintVersions, nargs=0, help="show the versions of gtpo and its libraries")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         subparser = command.add_parser(subparsers)
