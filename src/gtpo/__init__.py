@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gtpo.trl.trainer import GTPOTrainer
     from gtpo.trl.watching.watch import watch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ConfigError",
