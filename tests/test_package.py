@@ -71,6 +71,11 @@ def test_the_citation_has_the_version_of_the_package():
     assert f"version: {gtpo.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
+def test_the_changelog_describes_this_version_under_what_is_unreleased():
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[:2] == ["Unreleased", gtpo.__version__]
+
+
 @pytest.mark.slow
 def test_the_wheel_and_the_sdist_hold_every_file_and_the_wheel_runs(tmp_path):
     source, built, installed = tmp_path / "source", tmp_path / "built", tmp_path / "installed"
