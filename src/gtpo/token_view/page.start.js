@@ -91,7 +91,9 @@ function draw() {
   hint();
 }
 
-const setLink = (link) => history.replaceState(null, "", link);
+const setLink = (link) => {
+  if (location.protocol !== "about:") history.replaceState(null, "", link); // a frame with srcdoc has no address
+};
 function goTo(index) {
   if (index < 0 && data.before) location.href = data.before;
   if (index >= blocks.length && data.after) location.href = data.after;
