@@ -16,34 +16,40 @@ from PIL import Image, ImageChops
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MARGIN = 48
 """Pixels left around the content."""
+NUM_COLORS = 128
 WINDOWS = ((2600, 2400), (4000, 5500))
 """Window sizes, tried in this order until the group fits."""
 
 
-def take_picture(page: Path, picture: Path, *, theme: str = "light") -> None:
-    """Write the first group of the page as a PNG at twice the resolution, cropped to its content."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        sys.exit(f"None of {', '.join(BROWSERS)} is installed. Install one (Debian: apt-get install chromium).")
+def take_picture(page: Path, picture: Path, *, theme: str = "light", scale: int = 2) -> None:
+    """Write the first group of the page as a PNG of `scale` pixels per CSS pixel, cropped to its content."""
     for window in WINDOWS:
-        image = render(browser, page, window, theme)
+        image = render(page, window, theme, scale)
         right, bottom = content_size(image)
         if right < image.width and bottom < image.height:
             size = min(image.width, right + MARGIN), min(image.height, bottom + MARGIN)
-            cropped = image.crop((0, 0, *size))
-            picture.parent.mkdir(parents=True, exist_ok=True)
-            cropped.quantize(256, dither=Image.Dither.NONE).save(picture, optimize=True)  # a third of the file size
+            save(image.crop((0, 0, *size)), picture)
             return
     sys.exit(f"The first group of {page} is too large for a picture.")
 
 
-def render(browser: str, page: Path, window: tuple[int, int], theme: str) -> Image.Image:
+def save(image: Image.Image, picture: Path) -> None:
+    """Write a PNG with a palette: a third of the file size."""
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    image.quantize(NUM_COLORS, dither=Image.Dither.NONE).save(picture, optimize=True)
+
+
+def render(page: Path, window: tuple[int, int], theme: str = "light", scale: int = 2) -> Image.Image:
     """The page as the browser draws it in a window of this size."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        sys.exit(f"None of {', '.join(BROWSERS)} is installed. Install one (Debian: apt-get install chromium).")
     with tempfile.TemporaryDirectory() as folder:
         screenshot = Path(folder) / "screenshot.png"
-        command = [browser, "--headless=new", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2"]
+        command = [browser, "--headless=new", "--disable-gpu", "--hide-scrollbars"]
         command += ["--disable-background-networking", "--no-first-run", f"--user-data-dir={folder}/profile"]
         command += ["--no-sandbox"] if os.geteuid() == 0 else []
+        command += [f"--force-device-scale-factor={scale}"]
         command += [f"--window-size={window[0]},{window[1]}", f"--screenshot={screenshot}"]
         command += [f"{page.resolve().as_uri()}#picture&view=aligned&theme={theme}"]
         process = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

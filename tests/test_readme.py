@@ -79,4 +79,5 @@ def test_its_code_runs(page, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_it_links_to_exists(page):
     links = re.findall(r"\]\((?!http|#)([^)#]+)(?:#[^)]*)?\)", page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert [link for link in missing if not link.endswith(".html")] == []  # tests/test_gallery.py looks at pages

@@ -43,12 +43,11 @@ def test_the_picture_shows_the_tokens(screenshot, page, monkeypatch):
 
 
 def test_windows_are_tried_until_nothing_is_cut_off(screenshot, page, monkeypatch):
-    def render(browser, page, window, theme):
+    def render(page, window, theme, scale):
         image = Image.new("RGB", window, "white")
         image.paste("black", (10, 10, 150, 200))
         return image
 
-    monkeypatch.setattr(screenshot, "BROWSERS", ("true",))
     monkeypatch.setattr(screenshot, "render", render)
     monkeypatch.setattr(screenshot, "WINDOWS", ((120, 300), (400, 300)))
     picture = page.with_name("picture.png")
