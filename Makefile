@@ -7,7 +7,7 @@ VENV_LOWEST ?= .venv-lowest
 PIP_INSTALL = python -m pip install --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: train test test-all test-gpu test-verl test-verl-full test-lowest test-matrix soak clean
+.PHONY: train test test-all test-gpu test-verl test-verl-full test-lowest test-matrix soak docs clean
 
 train: $(VENV)/.installed  ## the lab: a tiny model learns sums
 	$(VENV)/bin/gtpo train
@@ -42,8 +42,11 @@ test-matrix: $(VENV)/.installed  ## by hand: the contract tests on every minor v
 soak: $(VENV)/.installed  ## by hand, minutes: runs that are killed and damaged must resume to the same weights
 	OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 $(VENV)/bin/python -m tests.soak
 
+docs: $(VENV)/.installed  ## the documentation site, into site/
+	$(VENV)/bin/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist src/*.egg-info
+	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist site src/*.egg-info
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
