@@ -84,12 +84,8 @@ def on_post_build(config: Any, **_: Any) -> None:
 
 
 def first_sentence(markdown: str) -> str:
-    """The first sentence after the title, without links.
-
-    >>> first_sentence("# Title" + 2 * chr(10) + "Ask [it](a.md). Then wait.")
-    'Ask it.'
-    """
-    blocks = [block for block in markdown.split("\n\n") if block.strip() and not block.startswith(("#", "<", "!", "|"))]
-    text = LINK.sub(r"\g<text>", " ".join(blocks[0].split())) if blocks else ""
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return re.split(r"(?<=[.:!?]) ", text)[0]
+    """The first sentence after the title, without links."""
+    blocks = [block for block in markdown.split("\n\n") if block.strip()]
+    text = next((block for block in blocks if not block.startswith(("#", "<", "!", "|"))), "")
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(text.split()))
+    return re.split(r"(?<=[.!?]) ", text)[0]

@@ -1,4 +1,4 @@
-"""The Python code in the README and the docs runs as written, and every link leads to a file."""
+"""The code in the README and the docs runs as written, commands have their options, and links lead to files."""
 
 import json
 import re
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gtpo.cli.main import main
+from gtpo.cli.main import build_parser, main
+from gtpo.training.config.options import METHODS, NAMES
+from gtpo.training.config.settings import option_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -29,7 +31,14 @@ def run_blocks(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "runs"), [("README.md", ["runs/plain", "runs/first"]), ("docs/training.md", ["runs/mine"])]
+    ("page", "runs"),
+    [
+        ("README.md", ["runs/plain", "runs/first"]),
+        ("docs/training.md", ["runs/mine"]),
+        pytest.param("docs/index.md", ["runs/plain", "runs/first"], marks=pytest.mark.slow),
+        pytest.param("docs/quickstart.md", ["runs/quickstart"], marks=pytest.mark.slow),
+        pytest.param("docs/migrate.md", ["runs/migrated"], marks=pytest.mark.slow),
+    ],
 )
 def test_its_code_trains_and_every_viewer_reads_the_runs(page, runs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -70,7 +79,9 @@ def test_the_page_about_your_own_task_trains_and_evaluates(tmp_path, monkeypatch
     assert {result.get("step") for document in results for result in document["results"]} == {None, 0, best, 20}
 
 
-@pytest.mark.parametrize("page", ["docs/method.md", "docs/credit.md", "docs/evaluation.md", "docs/lab.md"])
+@pytest.mark.parametrize(
+    "page", [f"docs/{name}.md" for name in ("api", "credit", "evaluation", "faq", "lab", "method")]
+)
 def test_its_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_blocks(page)
@@ -81,3 +92,16 @@ def test_every_file_it_links_to_exists(page):
     links = re.findall(r"\]\((?!http|#)([^)#]+)(?:#[^)]*)?\)", page.read_text())
     missing = [link for link in links if not (page.parent / link).exists()]
     assert [link for link in missing if not link.endswith(".html")] == []  # tests/test_gallery.py looks at pages
+
+
+def test_commands_have_the_options_that_the_pages_name():
+    (commands,) = (action.choices for action in build_parser()._actions if isinstance(action.choices, dict))
+    known = {name: {*parser._option_string_actions} for name, parser in commands.items()}
+    known["train"] |= {f"--{name}" for method in METHODS for name in (*NAMES, *option_names(method), "option")}
+    unknown = set()
+    for page in PAGES:
+        text = page.read_text().replace("\\\n", "")
+        for name, rest in re.findall(r"(?:^ *|`|main )(?:gtpo )?(\w+) ([^`#\n]*--[^`#\n]*)", text, re.MULTILINE):
+            options = set(re.findall(r"(?<![\w-])--[a-zA-Z][\w-]*", rest)) if name in known else set()
+            unknown |= {(page.name, name, option) for option in options - known.get(name, set())}
+    assert unknown == set()
