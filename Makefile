@@ -43,7 +43,7 @@ soak: $(VENV)/.installed  ## by hand, minutes: runs that are killed and damaged 
 	OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 $(VENV)/bin/python -m tests.soak
 
 docs: $(VENV)/.installed  ## the documentation site, into site/
-	$(VENV)/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist site src/*.egg-info

@@ -1,4 +1,4 @@
-"""What the API reference needs of our docstrings: doctests as code, and the help texts of GTPOConfig's options."""
+"""What the API reference needs of our source: doctests as code, and descriptions of options and fields."""
 
 import ast
 import re
@@ -7,6 +7,7 @@ from typing import Any
 import griffe
 
 DOCTEST = re.compile(r"(?:^[ ]*>>> .*\n?(?:^[ ]*\S.*\n?)*)+", re.MULTILINE)
+COMMENT = re.compile(r"  # (?P<text>(?!noqa|pyright|type:).+)")
 
 
 class Docstrings(griffe.Extension):
@@ -18,26 +19,32 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = DOCTEST.sub(fenced, obj.docstring.value)
 
     def on_attribute_instance(self, *, node: Any, attr: griffe.Attribute, **kwargs: Any) -> None:
-        """Take the docstring of an option from its help text: `name: type = _option(default, "help")`."""
+        """Describe an attribute by its help text, `_option(default, "help")`, or else by the comment in its line."""
         call = getattr(node, "value", None)
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_option"):
-            return
-        default, text = call.args
-        attr.value = ast.unparse(default)
-        attr.docstring = griffe.Docstring(help_text(text), parent=attr)
+        comment = COMMENT.search(attr.source)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "_option":
+            default, text = call.args
+            attr.value = ast.unparse(default)
+            attr.docstring = griffe.Docstring(help_text(text), parent=attr)
+        elif attr.docstring is None and comment is not None:
+            attr.docstring = griffe.Docstring(comment["text"], parent=attr)
 
 
 def help_text(node: ast.expr) -> str:
-    """The text of a string literal. Of an f-string, the parts in braces as code."""
-    if isinstance(node, ast.JoinedStr):
-        return "".join(
-            str(part.value) if isinstance(part, ast.Constant) else f"`{ast.unparse(part).strip(chr(39))}`"
-            for part in node.values
-        )
-    return str(ast.literal_eval(node))
+    """The text of a string literal. Of an f-string, the name of what stands in braces."""
+    if not isinstance(node, ast.JoinedStr):
+        return str(ast.literal_eval(node))
+    parts = [
+        next(f"`{name.id}`" for name in ast.walk(part) if isinstance(name, ast.Name))
+        if isinstance(part, ast.FormattedValue)
+        else str(ast.literal_eval(part))
+        for part in node.values
+    ]
+    return "".join(parts)
 
 
 def fenced(doctest: re.Match[str]) -> str:
+    """A doctest as a code block of Markdown."""
     lines = doctest[0].rstrip("\n").split("\n")
     indent = len(lines[0]) - len(lines[0].lstrip())
     return "\n".join(["```pycon", *(line[indent:] for line in lines), "```"]) + "\n"
