@@ -6,6 +6,8 @@ others, so relative links are rewritten. A link to a file that the site does not
 
 import posixpath
 import re
+import runpy
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +40,15 @@ def on_config(config: Any, **_: Any) -> None:
 
 
 def on_files(files: Files, config: Any, **_: Any) -> Files:
-    """Add the files from outside docs/."""
+    """Add the files from outside docs/, and the pages of the gallery."""
     for pattern in INCLUDED:
         for path in sorted(ROOT.glob(pattern)):
             files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    build_gallery = runpy.run_path(str(ROOT / "scripts" / "gallery.py"))["build"]
+    with tempfile.TemporaryDirectory() as folder:
+        for page in build_gallery(Path(folder)):
+            uri = f"gallery/{page.relative_to(folder).as_posix()}"
+            files.append(File.generated(config, uri, content=page.read_text(encoding="utf-8")))
     return files
 
 

@@ -30,9 +30,7 @@ def test_a_completion_that_hangs_or_kills_the_worker_costs_one_row(caplog: pytes
 def test_an_exception_a_wrong_result_and_a_column_that_is_not_json_stop_the_run():
     with pytest.raises(DataError, match=r"misbehaving raised ValueError: no such thing \(own_bounded\.py, line \d+\)"):
         own_bounded.misbehaving(["a", "raises"])
-    with pytest.raises(
-        DataError, match=r"raised JSONDecodeError: .* \(own_bounded\.py, line \d+\)\. Fix it"
-    ):
+    with pytest.raises(DataError, match=r"raised JSONDecodeError: .* \(own_bounded\.py, line \d+\)\. Fix it"):
         own_bounded.misbehaving(["misuses a library"])
     with pytest.raises(DataError, match=r"misbehaving returned \[\] for completion 0.*return a list with one score"):
         own_bounded.misbehaving(["forgets"])
