@@ -246,6 +246,9 @@ def test_each_evaluation_has_a_folder_of_its_own_and_overwrites_no_other(
     assert (folders[0] / "results.json").read_bytes() == before
     assert main(["eval", *models, "--problems", toy, *FAST, "--out", str(folders[0])]) == 0
     assert main(["eval", "x" * 150, "--problems", toy]) == 2  # a name that is too long for a folder
+    assert main(["eval", models[0], "--problems", toy, *FAST, "--grader", "boxed"]) == 0
+    (graded,) = set((tmp_path / "runs/eval").iterdir()) - set(folders)
+    assert graded.name == f"{folders[0].name}-by-boxed"
 
 
 def test_a_grader_of_the_user_is_announced_and_named_in_table_and_results(models, toy, tmp_path, capsys):
@@ -267,6 +270,7 @@ def test_a_wrong_grader_is_refused_before_any_model_is_loaded(toy, tmp_path, ref
 def test_a_model_that_is_neither_a_folder_nor_on_the_hub_is_refused(toy, tmp_path, refused):
     error = refused("eval", "nodir", "--problems", toy, "--out", tmp_path / "out")
     assert "there is no such folder, and it cannot be loaded from the hub" in error
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("argv", [["a", "b"], ["--from", "s.jsonl"]])

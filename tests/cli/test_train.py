@@ -88,6 +88,9 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, monkeypatch, cap
     ):
         assert words in plan
     assert list(tmp_path.iterdir()) == []
+    taken = ["train", "--max_problems", "64", "--output_dir", str(Path(__file__).parent)]
+    assert main([*taken, "--dry-run"]) == 0
+    assert main(taken) == 2
 
 
 def test_only_the_main_process_prints_the_plan(tmp_path, monkeypatch, capsys):
@@ -105,7 +108,7 @@ WRONG = {
         ["--resume", "nowhere", "--seed", "1"],
         "takes no recipe and no options but --max_steps",
     ),
-    "a dry resume": (["--resume", "nowhere", "--dry-run"], "and no options but --max_steps"),
+    "a dry resume of nothing": (["--resume", "nowhere", "--dry-run"], "is not a run"),
     "what only TRL refuses": (["--method", "grpo", "--sync_ref_model", "true"], "TRL refuses these settings"),
     "a folder in a file": (["--output_dir", f"{__file__}/run"], "is a file. Choose another --output_dir"),
     "a dry run into a file": (["--output_dir", __file__, "--dry-run"], "is a file. Choose another --output_dir"),
@@ -216,6 +219,10 @@ def test_the_closing_table_says_what_to_do_next_and_whether_the_run_was_stopped(
     assert "stopped" not in table
     assert f"gtpo eval {run.path} --problems gsm8k --data-dir 'my data'" in table
     assert "for example of --method gtpo" in table
+    assert "pass@k and maj@k" in table
+    own = closing_table(run, RunOptions(method="grpo", grader="mine:is_right"))
+    assert "maj@k" not in own
+    assert re.search("--grader mine:is_right +pass@k\n", own)
     run.write_summary(max_steps=80)
     stopped = f"stopped before step 80 because it was collapsing: `gtpo health {run.path}` explains why"
     assert stopped in closing_table(run, options)

@@ -56,7 +56,7 @@ def test_a_schedule_that_ended_at_zero_is_planned_anew(tmp_path, capsys):
     assert [row["learning_rate"] for row in read_metrics(run)] == pytest.approx([1e-4, 5e-5, 5e-5, 2.5e-5])
 
 
-def test_too_few_steps_and_other_options_are_refused_and_change_nothing(short, tmp_path, capsys):
+def test_refused_options_and_a_dry_run_change_nothing(short, tmp_path, capsys):
     run = shutil.copytree(short, tmp_path / "run")
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     for options, message in {
@@ -66,6 +66,10 @@ def test_too_few_steps_and_other_options_are_refused_and_change_nothing(short, t
     }.items():
         assert main(["train", "--resume", str(run), *options]) == 2
         assert message in capsys.readouterr().err
+    assert main(["train", "--resume", str(run), "--max_steps", "4", "--dry-run"]) == 0
+    plan = capsys.readouterr().out
+    assert "from checkpoint-2 (step 2 of 4)" in plan
+    assert "planned anew over 4 steps instead of 2" in plan
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     shutil.rmtree(run / "checkpoint-2")
     assert main(["train", "--resume", str(run), "--max_steps", "4"]) == 2

@@ -59,9 +59,9 @@ def test_rows_without_an_answer_are_allowed_where_nothing_needs_it(tmp_path: Pat
     problems = load_problems(path, needs_answer=False)
     assert [problem.answer for problem in problems] == ["", ""]
     assert to_dataset(problems)["answer"][:] == [None, None]
-    with pytest.raises(DataError, match=r"mine\.jsonl, line 1: there is no column 'answer'.*--columns answer=NAME"):
+    with pytest.raises(DataError, match=r"mine\.jsonl, line 1: this row has no 'answer', only prompt\. Add it, map"):
         load_problems(path)
-    with pytest.raises(DataError, match="there is no column 'truth'"):
+    with pytest.raises(DataError, match="this row has no 'truth'"):
         load_problems(path, needs_answer=False, columns={"answer": "truth"})
 
 
@@ -138,7 +138,9 @@ def test_a_folder_that_datasets_saved_is_loaded(tmp_path: Path):
     for name in ("single", "several@validation"):
         (problem,) = load_problems(tmp_path / name, columns=columns)
         assert (problem.question, problem.answer) == ("1 + 1?", "2")
-    with pytest.raises(DataError, match=r"several, split train, row 1: there is no column 'question', only task"):
+    with pytest.raises(
+        DataError, match=r"several, split train, row 1: this row has no 'question' or 'prompt', only task"
+    ):
         load_problems(f"{tmp_path / 'several'}@train")
 
 

@@ -190,4 +190,4 @@ def test_a_set_may_name_its_splits_and_columns_differently(hub: Hub, tmp_path: P
     write_jsonl(path, {"sum": "3 + 4", "result": 7})
     with pytest.raises(DataError) as error:
         sums.load("test", data_dir=tmp_path)
-    assert f"{path}, line 1: there is no column 'total', only sum, result" in str(error.value)
+    assert f"{path}, line 1: this row has no 'total', only sum, result" in str(error.value)

@@ -42,7 +42,7 @@ def test_files_that_are_not_json_lines_are_refused(content: bytes, complaint: st
     [
         ("{not json", "cannot parse this as JSON"),
         ('["a list"]', "each line must be a JSON object"),
-        ('{"question": "Q"}', "there is no column 'answer', only question"),
+        ('{"question": "Q"}', "this row has no 'answer', only question"),
         ('{"question": "\\ud800", "answer": "1"}', "the column 'question' is not valid Unicode"),
         ('{"question": "Q", "answer": ""}', "the column 'answer' must hold text, got ''"),
         ('{"question": "Q", "answer": null}', "the column 'answer' must hold text, got None"),

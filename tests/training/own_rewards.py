@@ -21,6 +21,12 @@ async def awaited(completions, **columns):
     return [0.25] * len(completions)
 
 
+def uneven(completions, **columns):
+    """A sum that binary fractions do not hit, and None for nonsense."""
+    is_nonsense = ["nonsense" in completion[0]["content"] for completion in completions]
+    return [None if wrong else 0.8675 - 1e-16 * 2 for wrong in is_nonsense]
+
+
 def hostile(completions, **columns):
     raise ValueError("cannot parse \x1b[2J")
 

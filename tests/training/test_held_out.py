@@ -8,6 +8,7 @@ import types
 
 import pytest
 from safetensors.torch import load_file
+from transformers import TrainerControl, TrainerState
 
 from gtpo.cli.main import main
 from gtpo.errors import ConfigError
@@ -110,6 +111,18 @@ def test_a_run_that_dies_in_a_validation_is_resumed_without_loss(watched, tmp_pa
     assert trained(run) == trained(watched)
     assert points(run) == POINTS
     assert same(weights(run / "best"), weights(watched / "best"))
+
+
+def test_the_last_step_is_measured_and_can_be_the_best(tmp_path, monkeypatch):
+    plan = make_plan(None, parse_overrides(["--held_out_every", "3"]))
+    callback = HeldOutCallback(None, plan, None, RunFolder(tmp_path))
+    monkeypatch.setattr(callback, "measure", lambda step: {"held_out/pass@1": step / 10})
+    saved = {}
+    for step in range(1, 5):
+        control = TrainerControl()
+        callback.on_step_end(None, TrainerState(global_step=step, max_steps=4), control)
+        saved[step] = control.should_log and control.should_save
+    assert saved == {1: False, 2: False, 3: True, 4: True}
 
 
 def test_all_checkpoints_of_a_run_are_evaluated_over_steps(watched, tmp_path, monkeypatch, capsys):

@@ -82,12 +82,12 @@ REFUSED = {
     "rows without an answer that a reward needs": (
         ["--problems", "open.jsonl", "--rewards", "tests.training.own_rewards:awaited", "correctness"],
         DataError,
-        r"open\.jsonl, line 1: there is no column 'answer', only prompt.*--columns answer=NAME",
+        r"open\.jsonl, line 1: this row has no 'answer', only prompt.*--columns answer=NAME",
     ),
     "rows without an answer that the grader needs": (
         ["--held_out", "open.jsonl"],
         DataError,
-        r"open\.jsonl, line 1: there is no column 'answer'",
+        r"open\.jsonl, line 1: this row has no 'answer'",
     ),
     "an unknown grader": (["--grader", "boxes"], ConfigError, "There is no grader 'boxes'"),
     "an empty held-out file": (["--held_out", "empty.jsonl"], ConfigError, "held_out must be a set with problems"),

@@ -70,6 +70,8 @@ def test_a_resumed_run_states_the_learning_rate_that_applies(tmp_path):
     assert edited in summary(prepared("--learning_rate", "0.01"), run)
     assert "learning rate 0.0002, seed" in summary(prepared(), run)
     assert "schedule" not in summary(prepared(), run)
+    assert "  resuming  from checkpoint-40 (step 40 of 80)\n" in summary(prepared(), run)
+    assert "resuming" not in summary(prepared())
     for name in ("scheduler.pt", "trainer_state.json"):
         (checkpoint / name).write_bytes(b"damaged")
     assert "learning rate 0.01, seed" in summary(prepared("--learning_rate", "0.01", "--max_steps", "160"), run)
@@ -87,6 +89,26 @@ def test_a_longer_run_states_what_its_schedule_does(scheduler, sentence, tmp_pat
     write_checkpoint(tmp_path)
     options = ["--max_steps", "160", "--lr_scheduler_type", scheduler, "--warmup_steps", "0"]
     assert sentence in summary(prepared(*options), RunFolder(tmp_path))
+
+
+def test_lora_and_a_grader_other_than_the_default_are_in_the_summary():
+    lora = ["--use_peft", "true", "--lora_r", "8", "--lora_target_modules", "q_proj", "v_proj"]
+    text = summary(prepared(*lora, "--grader", "boxed"))
+    assert "  model  lab with LoRA r 8, alpha 32, on q_proj, v_proj\n" in text
+    assert "before and after, graded by boxed\n" in text
+    text = summary(prepared())
+    assert "  model  lab\n" in text
+    assert "graded" not in text
+
+
+def test_a_dry_run_notes_a_folder_that_is_taken_and_rounds_rewards(tmp_path):
+    (tmp_path / "file").touch()
+    words = ["--output_dir", str(tmp_path), "--rewards", "tests.training.own_rewards:uneven"]
+    ready = prepared(*words)
+    text = dry_run(ready)
+    assert f"note  {tmp_path} is not empty, so the run will be refused" in text
+    assert "uneven: [0.8675, 0.8675, 0.8675] for right answers, [None, None, None] for nonsense" in text
+    assert "is not empty" not in dry_run(ready, RunFolder(tmp_path))
 
 
 def test_a_resumed_run_is_not_told_to_set_a_held_out_set(tmp_path):

@@ -1,11 +1,14 @@
 """`gtpo eval`: sample models on problem sets, and report pass@k and maj@k with intervals."""
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import inspect
 import json
+import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +54,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--all-checkpoints", action="store_true", help=steps_help)
     grader_help = "answer (default), boxed, math-verify, or package.module:function"
     parser.add_argument("--grader", default="answer", metavar="NAME", help=grader_help)
-    out_help = "folder for samples, results.json and the figure (default: a folder in runs/eval named after models and"
-    out_help += " problems; with --from: nothing is written)"
+    out_help = "folder for samples, results.json and the figure (default: a folder in runs/eval named after models,"
+    out_help += " problems and grader; with --from: nothing is written)"
     parser.add_argument("--out", type=Path, metavar="DIR", help=out_help)
     layout_help = "print tables (default), table 1 of the paper as Markdown, or JSON"
     parser.add_argument("--layout", choices=("table", "paper", "json"), default="table", help=layout_help)
@@ -109,11 +112,12 @@ def run(args: argparse.Namespace) -> int:
     problem_sets = [name.strip() for name in given.pop("problems", "lab").split(",") if name.strip()]
     steps = _steps_of(Path(args.models[0])) if args.all_checkpoints else None
     models = list(args.models) if steps is None else list(steps)
-    out = args.out or (None if args.files else _default_out(args.models, problem_sets, args.all_checkpoints))
+    out = args.out or (None if args.files else _default_out(args, problem_sets))
     if out is not None and not args.files and steps is None:  # a run that went on has other checkpoints
         _require_same_results(out, models, problem_sets)
     _announce(args.grader)
-    evaluation = _measure(args, models, problem_sets, out, given)
+    with contextlib.nullcontext() if out is None else _no_empty_folders(out, models):
+        evaluation = _measure(args, models, problem_sets, out, given)
     if steps is None or args.layout != "table":
         _print(evaluation, args.layout)
     else:
@@ -130,13 +134,14 @@ def _steps_of(run: Path) -> dict[str, int]:
     return models_of(run)
 
 
-def _default_out(models: list[str], problem_sets: list[str], is_over_steps: bool) -> Path:
-    """A folder for these models and problem sets: the same command finds it again, and another one does not."""
+def _default_out(args: argparse.Namespace, problem_sets: list[str]) -> Path:
+    """A folder for these models, problem sets and grader: the same command finds it again, another one does not."""
     from gtpo.evaluation.evaluate import model_name, slug
     from gtpo.problems.loading import short_name
 
-    name = f"{'-vs-'.join(slug(model_name(model)) for model in models)}{'-steps' if is_over_steps else ''}-on-"
-    name += "-".join(slug(short_name(name)) for name in problem_sets)
+    name = "-vs-".join(slug(model_name(model)) for model in args.models) + ("-steps" if args.all_checkpoints else "")
+    name += "-on-" + "-".join(slug(short_name(name)) for name in problem_sets)
+    name += "" if args.grader == "answer" else f"-by-{slug(args.grader)}"
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     return _DEFAULT_OUT / name
@@ -171,6 +176,22 @@ def _announce(grader: str) -> None:
         source = getattr(inspect.unwrap(judge), "__code__", None)
         place = f"the module {judge.__module__}" if source is None else source.co_filename
         sys.stderr.write(printable(f"the grader {grader} is imported from {place}") + "\n")
+
+
+@contextlib.contextmanager
+def _no_empty_folders(out: Path, models: list[str]) -> Generator[None]:
+    """After an error, remove the folders that were created and are still empty."""
+    from gtpo.evaluation.evaluate import model_name, slug
+
+    folders = [*(out / slug(model_name(model)) for model in models), out, *out.parents]
+    created = [folder for folder in folders if not os.path.lexists(folder)]
+    try:
+        yield
+    except Exception:
+        for folder in created:
+            with contextlib.suppress(OSError):  # not empty, or not created
+                folder.rmdir()
+        raise
 
 
 def _measure(

@@ -89,15 +89,15 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--trust-run only applies to --resume RUN.")
     if args.resume is None:
         code = _run(read_settings(recipe, overrides), is_dry=args.dry_run)
-    elif recipe is not None or overrides.keys() - {"max_steps"} or args.dry_run:
+    elif recipe is not None or overrides.keys() - {"max_steps"}:
         raise ConfigError("--resume takes no recipe and no options but --max_steps: a run keeps its settings.")
     else:
-        code = _resume(args.resume, overrides, trusts_run=args.trust_run)
+        code = _resume(args.resume, overrides, trusts_run=args.trust_run, is_dry=args.dry_run)
     _leave_process_group()
     return code
 
 
-def _resume(folder: Path, overrides: Settings, *, trusts_run: bool) -> int:
+def _resume(folder: Path, overrides: Settings, *, trusts_run: bool, is_dry: bool) -> int:
     """Continue a run, to more steps than it had if `max_steps` is among the overrides."""
     run_folder = RunFolder.open(folder)
     settings = {**settings_of_run(folder), **overrides}
@@ -108,7 +108,7 @@ def _resume(folder: Path, overrides: Settings, *, trusts_run: bool) -> int:
         sys.stderr.write(f"{folder} is finished; there is nothing to resume. {longer}.\n")
         return 0
     require_trusted(folder, settings, trusts_run=trusts_run)
-    return _run(settings, resumed=run_folder, is_longer=bool(overrides))
+    return _run(settings, resumed=run_folder, is_longer=bool(overrides), is_dry=is_dry)
 
 
 def _number_of_steps(value: object) -> int:
@@ -133,13 +133,13 @@ def _run(
     processes = PartialState()
     is_main, is_new = processes.is_main_process, resumed is None
     if is_main and is_new:
-        run_folder.require_new()
+        run_folder.require_new(may_be_taken=is_dry)
     if is_main:
         sys.stderr.write("".join(f"{printable(line)}\n" for line in notices(settings)))
     target = hub_target(plan) if is_main else None
     if is_dry:
         if is_main:
-            sys.stdout.write(dry_run(prepare(plan)))
+            sys.stdout.write(dry_run(prepare(plan), resumed))
         return 0
     with processes.main_process_first():
         prepared = prepare(plan)

@@ -7,6 +7,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from gtpo.cli.console import ProgressLine
+from gtpo.evaluation.graders import ANSWER, BOXED
 from gtpo.files import is_number
 from gtpo.logged import LN2, series
 from gtpo.problems import SYSTEM_PROMPT
@@ -97,11 +98,12 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
         "system-prompt": None if options.system_prompt == SYSTEM_PROMPT else options.system_prompt,
     }
     arguments = [f" --{name} {shlex.quote(value)}" for name, value in selection.items() if value not in (None, "lab")]
+    rates = "pass@k and maj@k" if options.grader in (ANSWER, BOXED) else "pass@k"
     other = "gtpo" if options.method == "grpo" else "grpo"
     hints = {f"gtpo health {folder}": "is it working, and what to try"} if options.method != "sft" else {}
     hints |= {
         f"gtpo report {folder}": "curves",
-        f"gtpo eval {folder}{''.join(arguments)}": "pass@k and maj@k",
+        f"gtpo eval {folder}{''.join(arguments)}": rates,
         f"gtpo eval {folder}{''.join(arguments)} --all-checkpoints": "pass@k over steps",
         f"gtpo compare {folder} --vs RUN": f"compare with another run, for example of --method {other}",
     }

@@ -91,9 +91,13 @@ def _text(row: Row, name: str, column: str) -> str:
 
 
 def _missing_column(row: Row, name: str, column: str) -> DataError:
-    chat = ", or --columns prompt=NAME for one of chat messages" if name == "question" else ""
-    columns = f"{', '.join(row):.200}"
-    return DataError(f"there is no column {column!r}, only {columns}. Map one to it: --columns {name}=NAME{chat}.")
+    """What to do about a row without a column. Other rows may have it."""
+    missing, remedy = repr(column), f"Add it, or map a column to it (--columns {name}=NAME)"
+    if name == "answer":
+        remedy = f"Add it, map a column to it (--columns {name}=NAME), or use rewards and a grader that need no answer"
+    if name == "question":
+        missing, remedy = f"{column!r} or 'prompt'", f"{remedy}, or --columns prompt=NAME for chat messages"
+    return DataError(f"this row has no {missing}, only {', '.join(row):.200}. {remedy}.")
 
 
 def _messages(row: Row, column: str) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Validation while training: pass@k on held-out problems every N steps, and the best checkpoint.
+"""Validation while training: pass@k on held-out problems every N steps and at the last, and the best checkpoint.
 
 The policy in memory is sampled by what samples for training, `generate` or the colocated vLLM. Afterwards all random
 states are as before, so a run with validation trains the same weights as one without.
@@ -60,7 +60,7 @@ def check_sampler(plan: Plan) -> None:
 
 
 class HeldOutCallback(TrainerCallback):
-    """Every `held_out_every` steps, measures the policy and adds the metrics to the row that is logged at this step.
+    """Every `held_out_every` steps and at the last step, adds metrics of the policy to the row logged at this step.
 
     A checkpoint with a higher pass@1 than all before is saved, and kept in `best/`, where `save_total_limit` does not
     delete it. Several processes share the problems.
@@ -83,7 +83,7 @@ class HeldOutCallback(TrainerCallback):
         self.best = best[0]
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if state.global_step % self.every:
+        if state.global_step % self.every and state.global_step < state.max_steps:
             return
         self.values = self.measure(state.global_step)
         control.should_log = True

@@ -72,9 +72,13 @@ class RunFolder:
             raise DataError(f"{path} is not a run: it has no config.yaml. Give a folder that `gtpo train` wrote.")
         return run
 
-    def require_new(self) -> None:
-        """Refuse a folder that is not empty or cannot be written to. Creates nothing."""
-        if self.path.is_dir() and any(self.path.iterdir()):
+    def is_taken(self) -> bool:
+        """Whether the folder exists and is not empty."""
+        return self.path.is_dir() and any(self.path.iterdir())
+
+    def require_new(self, *, may_be_taken: bool = False) -> None:
+        """Refuse a folder that is not empty, unless it may be, or cannot be written to. Creates nothing."""
+        if self.is_taken() and not may_be_taken:
             resume = f"gtpo train --resume {shlex.quote(str(self.path))}"
             raise ConfigError(f"{self.path} is not empty. Choose another --output_dir, or continue a run: `{resume}`.")
         absolute = self.path.absolute()

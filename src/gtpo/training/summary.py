@@ -10,6 +10,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import get_scheduler
 
 from gtpo.core.config import ShapingConfig
+from gtpo.evaluation.graders import ANSWER
 from gtpo.files import is_number, parse_json
 from gtpo.models import find_model
 from gtpo.rewards.correctness import CORRECT_ANSWER_SCORE
@@ -33,6 +34,7 @@ def summary(prepared: Prepared, resumed: RunFolder | None = None) -> str:
         ("model", _model(prepared)),
         ("problems", f"{options.problems}: {problems} to train on, {num_dropped} dropped for their length"),
         ("method", method_in_words(options.method, config)),
+        *(_start(config, resumed) if resumed else ()),
         ("steps", f"{_steps(options, config, problems)}, {_rate(config, resumed)}, seed {config.seed}"),
         *(_schedule(config, resumed) if resumed else ()),
         ("held out", _held_out(options, resumed)),
@@ -40,7 +42,7 @@ def summary(prepared: Prepared, resumed: RunFolder | None = None) -> str:
     )
 
 
-def dry_run(prepared: Prepared) -> str:
+def dry_run(prepared: Prepared, resumed: RunFolder | None = None) -> str:
     """The summary, sizes, and what the rewards give to three published solutions."""
     config = prepared.plan.config
     lengths = prepared.prompt_lengths(NUM_TRIED)
@@ -53,7 +55,11 @@ def dry_run(prepared: Prepared) -> str:
         processes = f" over {config.world_size} processes" if config.world_size > 1 else ""
         batch = f"generation batch of {config.generation_batch_size} completions{processes}"
         lines += [("tokens", f"at most {most:,} per {batch}"), *_try_rewards(prepared)]
-    return summary(prepared) + _text(*lines) + "Nothing was trained, nothing was written.\n"
+    if resumed is None and RunFolder(config.output_dir).is_taken():
+        lines += [
+            ("note", f"{config.output_dir} is not empty, so the run will be refused. Choose another --output_dir.")
+        ]
+    return summary(prepared, resumed) + _text(*lines) + "Nothing was trained, nothing was written.\n"
 
 
 def _text(*lines: tuple[str, str]) -> str:
@@ -87,7 +93,24 @@ def _steps(options: RunOptions, config: Any, num_problems: int) -> str:
 
 def _model(prepared: Prepared) -> str:
     name, base = prepared.plan.options.model, find_model(prepared.model).base
-    return name if base is None else f"{name}, a LoRA adapter of {base}, which is trained further"
+    if base is not None:
+        return f"{name}, a LoRA adapter of {base}, which is trained further"
+    lora = prepared.plan.model_config
+    if not lora.use_peft:
+        return name
+    modules: Any = lora.lora_target_modules
+    names = ", ".join(modules) if isinstance(modules, list) else modules or "the modules that PEFT chooses"
+    return f"{name} with LoRA r {lora.lora_r}, alpha {lora.lora_alpha}, on {names}"
+
+
+def _start(config: Any, resumed: RunFolder) -> list[tuple[str, str]]:
+    """The checkpoint that a resumed run continues from."""
+    checkpoint = resumed.newest_checkpoint()
+    if checkpoint is None:
+        return [("resuming", "from the start: there is no complete checkpoint")]
+    total = config.max_steps if config.max_steps > 0 else _planned_steps(resumed)
+    of_all = "" if total is None else f" of {total}"
+    return [("resuming", f"from {checkpoint.name} (step {resumed.steps_done()}{of_all})")]
 
 
 def _rate(config: Any, resumed: RunFolder | None) -> str:
@@ -154,7 +177,8 @@ def _held_out(options: RunOptions, resumed: RunFolder | None) -> str:
     sampled = f"at most {options.held_out_problems} problems × {options.held_out_samples}"
     every = f", every {options.held_out_every} steps" if options.held_out_every else ""
     when = f"before{every} and after"
-    return f"{options.held_out_set}, {sampled}, temperature {options.held_out_temperature:g}, {when}"
+    grader = "" if options.grader == ANSWER else f", graded by {options.grader}"
+    return f"{options.held_out_set}, {sampled}, temperature {options.held_out_temperature:g}, {when}{grader}"
 
 
 def _try_rewards(prepared: Prepared) -> list[tuple[str, str]]:
@@ -176,7 +200,8 @@ def _try_rewards(prepared: Prepared) -> list[tuple[str, str]]:
         for completions in (right, nonsense):
             result = reward(completions=completions, completion_ids=[[0]] * len(right), **columns)
             scores.append(asyncio.run(result) if inspect.iscoroutine(result) else result)
-        lines.append(("reward", f"{name}: {scores[0]} for right answers, {scores[1]} for nonsense"))
+        rounded = [[None if score is None else float(f"{score:.4g}") for score in kind] for kind in scores]
+        lines.append(("reward", f"{name}: {rounded[0]} for right answers, {rounded[1]} for nonsense"))
         high, low = (fmean(score or 0.0 for score in kind) for kind in scores)
         spread += abs(weight * (high - low))
     penalty = config.entropy_penalty if getattr(config, "credit", "") in ("gtpo", "annealed") else 0.0

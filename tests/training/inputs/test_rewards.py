@@ -21,7 +21,10 @@ def with_a_missing_column(completions, bonus, **columns):
 
 
 BROKEN = {
-    "raises": (lambda completions, **k: 1 / 0, r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)"),
+    "raises": (
+        lambda completions, **k: 1 / 0,
+        r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)\. Fix the reward, then run the command again",
+    ),
     "exits": (lambda completions, **k: sys.exit(0), "raised SystemExit: 0"),
     "takes no columns": (without_columns, "It gets prompts, completions and every column"),
     "takes a column that does not exist": (with_a_missing_column, "missing .* 'bonus'. It gets prompts, completions"),

@@ -7,12 +7,13 @@ import ast
 import difflib
 import functools
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gtpo.errors import ConfigError, require_package
+from gtpo.errors import ConfigError, require_package, shortened
 from gtpo.training.config.options import METHODS, NAMES, RunOptions
 from gtpo.training.config.recipe import COMMAND_LINE, Setting, Settings, load_recipe, located, merge
 
@@ -38,6 +39,9 @@ REFUSED = {
     "hub_always_push": "Only the final model is uploaded, once. Leave it out.",
     "eval_strategy": "Use held_out and held_out_every to evaluate while training, and `gtpo eval` for the rest.",
 }
+
+_KINDS = {"int": "a whole number", "float": "a number", "str": "text"}
+"""What the types of our options are called in errors."""
 
 
 def read_settings(recipe: Path | None, overrides: Settings) -> Settings:
@@ -107,7 +111,11 @@ def _own_options(settings: Settings) -> RunOptions:
     try:
         return msgspec.convert(set_values, RunOptions, strict=False)
     except msgspec.ValidationError as error:
-        message, _, _ = located(str(error), settings).partition(" - at ")
+        message = str(error)
+        if mistyped := re.fullmatch(r"Expected `(int|float|str)(?: \| null)?`, got .* - at `\$\.(\w+)`", message):
+            kind, name = mistyped.groups()
+            message = f"{name} must be {_KINDS[kind]}, got {shortened(values[name])}."
+        message, _, _ = located(message, settings).partition(" - at ")
         raise ConfigError(message) from error
 
 

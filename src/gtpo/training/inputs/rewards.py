@@ -66,7 +66,7 @@ def _named_in_errors(name: str) -> Generator[None]:
             place = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})."
         else:  # it could not be called
             place = ". It gets prompts, completions and every column of the data set as keyword arguments."
-        remedy = "Fix the reward, then resume the run, or start again if there is no checkpoint."
+        remedy = "Fix the reward, then run the command again, or resume the run if it has a checkpoint."
         raise DataError(f"Reward {name} raised {type(error).__name__}: {error}{place} {remedy}") from error
 
 
