@@ -110,7 +110,11 @@ def run(args: argparse.Namespace) -> int:
     if args.all_checkpoints and len(args.models) != 1:
         raise ConfigError("--all-checkpoints takes the folder of one run, and no sample files.")
     problem_sets = [name.strip() for name in given.pop("problems", "lab").split(",") if name.strip()]
-    steps = _steps_of(Path(args.models[0])) if args.all_checkpoints else None
+    steps: dict[str, int] | None = None
+    if args.all_checkpoints:
+        from gtpo.training.checkpoints import models_of
+
+        steps = models_of(Path(args.models[0]))
     models = list(args.models) if steps is None else list(steps)
     out = args.out or (None if args.files else _default_out(args, problem_sets))
     if out is not None and not args.files and steps is None:  # a run that went on has other checkpoints
@@ -125,13 +129,6 @@ def run(args: argparse.Namespace) -> int:
     if out is not None:
         _write(evaluation, out, steps)
     return 0
-
-
-def _steps_of(run: Path) -> dict[str, int]:
-    """The models of a run, each with its step: the start, every checkpoint, the best one, and the final model."""
-    from gtpo.training.checkpoints import models_of
-
-    return models_of(run)
 
 
 def _default_out(args: argparse.Namespace, problem_sets: list[str]) -> Path:
