@@ -28,8 +28,8 @@ GRAPH = {
     "trl": "core credit errors files health logged records",
     "evaluation": "errors files importing models problems rewards statistics text",
     "compare": "errors evaluation runs statistics",
-    "report": "files logged records runs text",
-    "token_view": "core errors files records text",
+    "report": "files health logged records runs text",
+    "token_view": "core errors files records runs text",
     "training": "core errors evaluation files importing models problems records rewards runs text trl",
     "cli": "compare errors evaluation files health logged problems records report runs text token_view training",
 }

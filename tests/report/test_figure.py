@@ -44,6 +44,12 @@ def test_the_papers_figure_has_accuracy_format_and_entropy(tmp_path):
     )
 
 
+def test_names_that_leave_no_room_give_no_warning(tmp_path, recwarn):
+    panels = [panel("p" * 80, *(f"{number}" + "n" * 79 for number in range(40)))]
+    assert draw_evaluations(panels, [tmp_path / "e.png"])
+    assert not [warning for warning in recwarn if "constrained_layout" in str(warning.message)]
+
+
 def test_nothing_to_draw_writes_no_file(tmp_path):
     run = load_run(make_run(tmp_path / "x", rows(5, reward=1.0)))
     assert not draw_training([run], [tmp_path / "t.svg"])

@@ -83,7 +83,9 @@ def test_plain_grpo_shows_gtpo_only_on_request(opened):
     assert "GTPO, arXiv:2508.03772" in page.text
     assert "What would GTPO have changed?" in page.text
     token(browser, 1, 0).click()
-    assert "the good completion #1 has the same token in this position, so its penalty is skipped" in details(browser)
+    assert "the good completion #1 has the same token in this position, so its penalty would be skipped" in details(
+        browser
+    )
     press(browser, "1")
     assert "GTPO" not in page.text
 
@@ -91,6 +93,11 @@ def test_plain_grpo_shows_gtpo_only_on_request(opened):
 def test_why_a_group_was_recorded_is_next_to_its_kinds_and_not_in_the_prompt(opened):
     browser = opened(plain_group())
     assert browser.find_element("id", "about").text == "recorded for: spread · trained with GRPO · mixed · truncated"
+    titles = "return [...document.querySelectorAll('#about span')].map((e) => e.title)"
+    assert browser.execute_script(titles)[::2] == [
+        "the largest spread of rewards in its step",
+        "good and bad completions",
+    ]
     after_heading = "return document.querySelector('#prompt-box h2').nextElementSibling.id"
     assert browser.execute_script(after_heading) == "prompt"
 

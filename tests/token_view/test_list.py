@@ -104,6 +104,24 @@ def test_a_link_leads_to_one_token_and_the_address_follows_the_reader(opened):
     assert browser.current_url.endswith("#step-5-group-1")
 
 
+def test_a_link_marks_its_token_in_a_page_without_focus(opened, browser):
+    without_focus = {"source": "HTMLElement.prototype.focus = () => {}"}  # as in a tab in the background
+    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", without_focus)
+    opened(*recorded(), fragment="#step-12-group-1-completion-2-token-1")
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+    assert "current" in token(browser, 1, 0).get_attribute("class")
+    assert "completion #2 token 1 of 1" in details(browser).replace("\n", " ")
+
+
+def test_the_layout_changes_without_losing_the_token(opened):
+    browser = opened(*recorded(), fragment="#step-12-group-1-completion-1-token-3")
+    press(browser, "v")
+    assert len(browser.find_elements("css selector", "article")) == 2
+    assert "current" in token(browser, 0, 2).get_attribute("class")
+    assert browser.switch_to.active_element == token(browser, 0, 2)
+    assert browser.current_url.endswith("#step-12-group-1-completion-1-token-3")
+
+
 @pytest.mark.parametrize(
     ("fragment", "step"),
     [

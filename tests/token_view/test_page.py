@@ -203,3 +203,37 @@ def test_a_long_middle_is_wide_and_fades_out_in_a_picture(opened):
     assert short.value_of_css_property("mask-image") == "none"
     assert 300 < long.size["height"] < 400
     assert long.size["width"] > 700
+
+
+def test_a_long_prompt_shows_its_end_where_the_question_is(opened):
+    browser = opened(group(completion(["x"], 1.0), prompt="Think step by step. " * 200 + "What is 2 + 2?"))
+    prompt = browser.find_element("id", "prompt")
+    above, shown, total = (prompt.get_property(name) for name in ("scrollTop", "clientHeight", "scrollHeight"))
+    assert total > 2 * shown
+    assert above + shown >= total - 1
+
+
+@pytest.mark.parametrize(("view", "width"), [("aligned", 1280), ("flow", 390)])
+def test_no_token_reached_by_keys_is_behind_the_header_or_the_details(opened, browser, view, width):
+    size = {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    rows = [completion([f" word{n}" for n in range(60)], advantage) for advantage in range(12, 0, -1)]
+    opened(group(*rows), fragment=f"#view={view}")
+    covered = """
+        const of = (selector) => document.querySelector(selector).getBoundingClientRect();
+        const [token, top, bottom] = [of('.token.current'), of('header'), of('#details')];
+        return token.top < top.bottom || token.bottom > bottom.top"""
+    for key in ["\ue015"] * 12 + ["\ue013"] * 11:  # ↓ and back ↑
+        press(browser, key)
+        assert not browser.execute_script(covered)
+
+
+def test_the_fixed_parts_leave_most_of_a_phone_to_the_tokens(opened, browser):
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    opened(example_group())
+    press(browser, "\ue014")  # →
+    height = "return document.querySelector(arguments[0]).offsetHeight"
+    assert style(browser.find_element("css selector", "header"), "position") == "static"
+    assert browser.execute_script(height, "#details") < 0.16 * 844
+    assert browser.execute_script(height, "header") < 0.2 * 844

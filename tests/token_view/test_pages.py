@@ -51,6 +51,20 @@ def test_every_group_is_in_exactly_one_page_and_in_the_index(index):
     assert [row["page"] for row in data["summaries"]] == [f"pages/page-00{n}.html" for n in (1, 1, 2, 2, 3, 3)]
 
 
+def test_the_index_shows_and_searches_the_question_after_a_long_system_prompt(browser, tmp_path):
+    system = "system: " + "Think step by step. " * 60
+    numbered = enumerate(groups(), start=1)
+    records = [dataclasses.replace(record, prompt=f"{system}user: Add {n} and 7.") for n, record in numbered]
+    records[4] = dataclasses.replace(records[4], prompt=f"{system}user: {'word ' * 200}Which word?")
+    browser.get(written(tmp_path, LoadedGroups(records, [])).as_uri())
+    prompts = [element.text for element in browser.find_elements("css selector", ".group-prompt")]
+    assert prompts[:3] == [f"… Add {n} and 7." for n in (1, 2, 3)]
+    press(browser, "/", "which word?")
+    assert [link.text.split("\n")[0] for link in browser.find_elements("css selector", "#list a")] == [
+        "step 21, group 2"
+    ]
+
+
 def test_a_large_group_is_a_page_of_its_own():
     blocks = LoadedGroups(groups(), []).blocks(150)
     assert [len(block) for block in blocks] == [1] * 6

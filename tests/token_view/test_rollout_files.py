@@ -39,7 +39,9 @@ def trl_run(tiny_model, tmp_path_factory):
         bf16=False,
     )
     others = prompts(17).select([16])
-    GRPOTrainer(tiny_model, [parity_reward], config, prompts(), eval_dataset=others).train()
+    trainer = GRPOTrainer(tiny_model, [parity_reward], config, prompts(), eval_dataset=others)
+    trainer.train()
+    trainer.save_state()
     return folder
 
 
@@ -62,8 +64,26 @@ def test_a_buffer_that_trl_logged_twice_is_shown_once(trl_run):
         num_shown[group.step] += len(group.completions)
     assert num_shown == {1: 8, 2: 0, 3: 8, 4: 0, 5: 8, 6: 4}
     assert "20 repeated rows dropped: TRL had logged them at the step before already." in loaded.notes
+
+
+def test_groups_of_an_evaluation_are_marked_if_the_metrics_of_the_run_show_it(trl_run, tmp_path):
+    loaded = load_rollouts([trl_run])
+    evaluated = {(group.step, group.prompt) for group in loaded.groups if group.reason == "evaluation"}
+    assert evaluated == {(3, "say w16 :"), (6, "say w16 :")}
+    assert len(loaded.groups) > len(evaluated)  # step 3 has rows of training, too
+    assert "8 rows are from evaluations and were not trained on: their groups are marked." in loaded.notes
+    assert TRAINING_OR_EVALUATION not in loaded.notes
+    folder = shutil.copytree(trl_run, tmp_path / "run")
+    state = json.loads((folder / "trainer_state.json").read_text())
+    state["log_history"] = [row for row in state["log_history"] if row["step"] <= 4]
+    (folder / "trainer_state.json").write_text(json.dumps(state))  # as a checkpoint leaves it, before the last steps
+    loaded = load_rollouts([folder / "completions"])
+    assert {group.step for group in loaded.groups if group.reason == "evaluation"} == {3}
     assert TRAINING_OR_EVALUATION in loaded.notes
-    assert "say w16 :" in {group.prompt for group in loaded.groups}  # of the evaluation, and in the same files
+    (folder / "trainer_state.json").unlink()
+    loaded = load_rollouts([folder])
+    assert not any(group.reason for group in loaded.groups)
+    assert TRAINING_OR_EVALUATION in loaded.notes
 
 
 def test_files_of_an_earlier_run_in_the_same_folder_are_left_out(trl_run, tmp_path):
@@ -114,6 +134,16 @@ def test_rollout_dumps_of_verl_are_groups_by_step_and_input(tmp_path):
     assert (right.advantage, wrong.advantage) == (0.5, -0.5)
     assert right.token_weight == [2.0, 1.0, 2.0]
     assert right.token_logp is right.token_entropy is None
+
+
+def test_a_score_that_is_not_a_number_is_noted(tmp_path):
+    first, *others = verl_rows(1)
+    lines = "".join(json.dumps(row) + "\n" for row in [first | {"score": "high"}, *others])
+    (tmp_path / "1.jsonl").write_text(lines)
+    loaded = load_rollouts([tmp_path])
+    assert not loaded.groups[0].completions[0].valid
+    note = "1 completions are shown as excluded: their reward or advantage is not a number."
+    assert note in loaded.notes
 
 
 def test_reasoning_and_tool_calls_are_shown(tmp_path):
@@ -168,3 +198,9 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path):
     path.symlink_to(Path("/proc/self/mem"))
     with pytest.raises(DataError, match=r"1\.jsonl cannot be read"):
         load_rollouts([path])
+
+
+def test_a_pipe_in_a_folder_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "1.jsonl")  # reading it would wait for ever
+    with pytest.raises(DataError, match=r"not a folder that contains such files"):
+        load_rollouts([tmp_path])

@@ -85,6 +85,7 @@ def _print(runs: "Sequence[Run]") -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from gtpo.health.verdict import UNKNOWN
     from gtpo.report.page import end_of_training, shown_ends
 
     ends = shown_ends(runs)
@@ -101,5 +102,6 @@ def _print(runs: "Sequence[Run]") -> None:
             cells.append(Text(end_of_training([run], meaning)[0]))
             cells.append(Text(sparkline(run.series(meaning).values, 16), style="cyan"))
         verdict = run.verdict
-        table.add_row(*cells, Text(verdict.name, style=LEVEL_COLORS[verdict.level]))
+        color = LEVEL_COLORS[verdict.level] if verdict.name != UNKNOWN else "default"
+        table.add_row(*cells, Text(verdict.name, style=color))
     show(table, width=150)

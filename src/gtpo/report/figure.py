@@ -1,5 +1,6 @@
 """Figures for papers as PNG or SVG: training curves over steps, and pass@k and maj@k over k."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,7 +94,8 @@ def _save(figure: "Figure", colors: dict[str, str], paths: Sequence[Path]) -> No
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_parse_math(False)
         text.set_text(name)
-    with mpl.rc_context({"svg.hashsalt": "gtpo", "svg.fonttype": "none"}):
+    with mpl.rc_context({"svg.hashsalt": "gtpo", "svg.fonttype": "none"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")  # no room beside huge tick labels
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from gtpo.health.verdict import UNKNOWN
 from gtpo.report.curves import MOST_THIN, SECTIONS, Panel, methods, sections
 from gtpo.report.evaluations import evaluations_of
 from gtpo.report.links import group_links, page_address
@@ -66,6 +67,7 @@ def report_page(runs: Sequence[Run], folder: Path = Path()) -> str:
         page_addresses={run.path: page_address(run, folder) for run in runs},
         has_links=bool(links),
         missing=MISSING,
+        unknown=UNKNOWN,
         sections=sections(runs, links),
         section_texts=SECTIONS,
         panel_svg=panel_svg,

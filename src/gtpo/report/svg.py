@@ -1,6 +1,7 @@
 """Panels as inline SVG. They are drawn by hand, so the page's colours, light or dark, apply to them too."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -9,8 +10,11 @@ from markupsafe import Markup, escape
 from gtpo.report.curves import Line, Mark, Panel
 from gtpo.text import printable
 
-WIDTH, HEIGHT = 460, 270
-LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 34
+WIDTH, HEIGHT = 460, 280
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44
+"""The margins have room for the larger text on a phone."""
+LEAST_ROOM, MOST_ROOM = 9.0, 17.0
+"""The radius around a link within which it is hit. On a phone, a unit is about 0.75 pixels."""
 NUM_COLORS = 8
 LONGEST_TEXT = 300
 LEAST_LOG = 1e-12
@@ -73,8 +77,9 @@ def panel_svg(panel: Panel, colors: dict[str, int], *, are_links_in_tab_order: b
     marks = [_mark(name, y.at(value)) for name, value in panel.marks.items() if low <= value <= high]
     has_dots = is_over_k or panel.has_dots
     lines = [_line(line, x, y, f"c{colors[line.name]}", has_dots, is_over_k) for line in panel.lines]
+    room = _room([x.at(mark.step) for line in panel.lines for mark in line.marks])
     links = [
-        _link(mark, x, y, f"c{colors[line.name]}", are_links_in_tab_order)
+        _link(mark, x, y, room, f"c{colors[line.name]}", are_links_in_tab_order)
         for line in panel.lines
         for mark in line.marks
     ]
@@ -119,8 +124,8 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 def _grid(x: Axis, y: Axis, name: str, x_ticks: Sequence[float]) -> str:
     parts = [_horizontal("grid", y.at(tick)) for tick in y.ticks(4)]
     parts += [_text("tick end", LEFT - 8, y.at(tick) + 4, short(tick)) for tick in y.ticks(4)]
-    parts += [_text("tick mid", x.at(tick), HEIGHT - BOTTOM + 17, short(tick)) for tick in x_ticks]
-    return "".join([*parts, _text("tick mid", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3, name)])
+    parts += [_text("tick mid", x.at(tick), HEIGHT - BOTTOM + 18, short(tick)) for tick in x_ticks]
+    return "".join([*parts, _text("tick mid", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, name)])
 
 
 def _mark(name: str, height: float) -> str:
@@ -143,11 +148,21 @@ def _line(line: Line, x: Axis, y: Axis, color: str, has_dots: bool, has_interval
     return f"<g>{''.join(parts)}</g>"
 
 
-def _link(mark: Mark, x: Axis, y: Axis, color: str, is_in_tab_order: bool) -> str:
+def _room(places: Sequence[float]) -> float:
+    """How far from a link it is hit: half the way to the next one, as far as that is neither tiny nor huge.
+
+    >>> _room([0.0, 24.0, 60.0]), _room([0.0, 3.0]), _room([5.0, 5.0])
+    (12.0, 9.0, 17.0)
+    """
+    distances = [after - before for before, after in itertools.pairwise(sorted(set(places)))]
+    return max(LEAST_ROOM, min([MOST_ROOM, *(distance / 2 for distance in distances)]))
+
+
+def _link(mark: Mark, x: Axis, y: Axis, room: float, color: str, is_in_tab_order: bool) -> str:
     """A recorded step that leads to its groups, with room around it to hit it."""
     place = f'cx="{x.at(mark.step):.1f}" cy="{y.at(mark.value):.1f}"'
     order = "" if is_in_tab_order else ' tabindex="-1"'
-    circles = f'<circle class="room" {place} r="9"/><circle class="step" {place} r="3.4"/>'
+    circles = f'<circle class="room" {place} r="{room:.1f}"/><circle class="step" {place} r="3.4"/>'
     title = f"<title>{escape(clean(mark.label))}</title>"
     return f'<a class="{color}" href="{escape(mark.href)}"{order}>{title}{circles}</a>'
 

@@ -131,7 +131,9 @@ def load_run(path: Path) -> Run:
     metrics = read_metrics(source, notes)
     rows = metrics.training
     if not rows:
-        reasons = "".join(f" {note}." for note in notes)
+        if metrics.evaluations:
+            notes.append("Rows with eval_* names count as evaluations")
+        reasons = "".join(f" {note.removesuffix('?')}{'?' if note.endswith('?') else '.'}" for note in notes)
         raise DataError(
             f"{source} has no training metrics with a step yet.{reasons} Wait for the run's next log, or pass another "
             "metrics file."

@@ -19,8 +19,8 @@ function heatClass(value, limits) {
 }
 function heatLegend(limits, explain) {
   const [within, beyond] = limits[0] < 0 ? ["≥", "<"] : ["≤", ">"];
-  const items = limits.map((limit, level) => [`heat-${level}`, `${within} ${number(limit)}`, explain(limit)]);
-  return [...items, [`heat-${limits.length}`, `${beyond} ${number(limits.at(-1))}`, ""]];
+  const items = limits.map((limit, level) => [`heat-${level}`, `${within} ${number(limit)}`, explain(limit, within)]);
+  return [...items, [`heat-${limits.length}`, `${beyond} ${number(limits.at(-1))}`, explain(limits.at(-1), beyond)]];
 }
 const LOGP_LIMITS = [-0.1, -0.7, -2.3, -4.6, -6.9];
 const ENTROPY_LIMITS = [0.1, 0.3, 0.7, 1.5, 3];
@@ -56,7 +56,7 @@ const CHANNELS = {
     value: (row, place) => row.logps?.[place],
     text: (value) => number(value, 3),
     limits: LOGP_LIMITS,
-    explain: (limit) => `p ≥ ${+Math.exp(limit).toPrecision(1)}`,
+    explain: (limit, relation) => `p ${relation} ${+Math.exp(limit).toPrecision(1)}`,
   },
   entropy: {
     label: () => "entropy",

@@ -1,6 +1,15 @@
 /* The list of groups: search, sort and filter. A page passes the text of a group, in which the search looks, and the link
    of a group. */
 const SHOWN_AT_ONCE = 200;
+const REASONS = {
+  spread: "the largest spread of rewards in its step",
+  truncated: "the most truncated completions in its step",
+  identical: "the most identical completions in its step",
+  conflict: "the most conflict tokens in its step",
+  sample: "one of the other groups of its step",
+  evaluation: "an evaluation sampled it: it was not trained on",
+};
+const reasonTitle = (reason) => (Object.hasOwn(REASONS, reason) ? REASONS[reason] : "why this group of the step was recorded");
 const KINDS = { tied: "no completion has an advantage", mixed: "good and bad completions", truncated: "a completion was truncated", repeated: "two completions are identical" };
 const SORTS = {
   "step": (group) => group.step,
@@ -36,7 +45,7 @@ function groupList({ textOf, linkOf }) {
     figure("spread", number(group.spread));
     figure("tokens", group.shortest === group.longest ? group.longest : `${group.shortest}–${group.longest}`);
     figure("completions", group.num_completions);
-    if (group.reason) figure("recorded for", group.reason);
+    if (group.reason) figure("recorded for", group.reason).parentNode.title = reasonTitle(group.reason);
     for (const kind of group.kinds) make("span", `kind ${kind}`, kind, figures).title = KINDS[kind];
   }
 
@@ -55,6 +64,7 @@ function groupList({ textOf, linkOf }) {
 
   for (const name of Object.keys(SORTS)) make("option", "", name, at("sort")).value = name;
   for (const [kind, meaning] of Object.entries(KINDS)) {
+    if (data.rollouts && kind === "truncated") continue; // files of completions do not have it
     const count = data.summaries.filter((group) => group.kinds.includes(kind)).length;
     const button = make("button", "", `${kind} ${count}`, at("kinds"));
     button.type = "button";

@@ -25,7 +25,7 @@ from gtpo.token_view.changes import Changes, count_changes
 from gtpo.token_view.fates import FATES
 from gtpo.token_view.groups import Groups, Place, RecordedGroups
 from gtpo.token_view.page_data import TokenTable, changes_data, group_data
-from gtpo.token_view.summaries import GroupSummary, summarise
+from gtpo.token_view.summaries import GroupSummary, summarise, with_short_prompts
 
 MAX_TOKENS = 400_000
 """Tokens in one page, about 10 bytes each. A larger recording has an index and several pages."""
@@ -83,10 +83,12 @@ def render_pages(
         _Context(title, rollouts, index=f"../{quote(index)}", before=before, after=after)
         for before, after in zip([None, *last[:-1]], [*first[1:], None], strict=True)
     ]
-    rows: list[dict[str, Any]] = []
+    summaries: list[GroupSummary] = []
+    pages: list[str] = []
     changes = Changes()
     for name, block in zip(names, _rendered(blocks, contexts), strict=True):
-        rows += [_summary(summary, f"{quote(folder)}/{name}") for summary in block.summaries]
+        summaries += block.summaries
+        pages += [f"{quote(folder)}/{name}"] * len(block.summaries)
         changes += block.changes
         if isinstance(groups, RecordedGroups) and isinstance(block.groups, RecordedGroups):
             groups.add_findings(block.groups)
@@ -95,10 +97,19 @@ def render_pages(
         "title": visible(title),
         "rollouts": rollouts,
         "notes": [visible_lines(note) for note in groups.notes],
-        "summaries": rows,
+        "summaries": _summary_rows(summaries, pages),
         "changes": changes_data(changes),
     }
-    yield Page(None, _fill("page.index.html", ("shared", "groups", "index"), title, data=embedded_json(data)))
+    yield Page(
+        None,
+        _fill(
+            "page.index.html",
+            ("shared", "groups", "index"),
+            title,
+            searched="search prompts",
+            data=embedded_json(data),
+        ),
+    )
 
 
 def fragment(place: Place) -> str:
@@ -145,18 +156,26 @@ def _render_block(groups: Groups, context: _Context) -> _Block:
         "notes": [visible_lines(note) for note in groups.notes] if is_single else [],
         "changes": changes_data(changes) if is_single else None,
         "fates": [dataclasses.asdict(fate) for fate in FATES.values()],
-        "summaries": [_summary(summary, "") for summary in summaries],
+        "summaries": _summary_rows(summaries, [""] * len(summaries)),
         "ids": table.ids,
         "texts": table.texts,
         "breaks": table.breaks,
     }
     scripts = ("shared", "groups", "channels", "tokens", "start")
-    page = _fill("page.html", scripts, context.title, data=embedded_json(data), groups="\n".join(parts))
+    page = _fill(
+        "page.html",
+        scripts,
+        context.title,
+        searched="search prompts and completions",
+        data=embedded_json(data),
+        groups="\n".join(parts),
+    )
     return _Block(page, summaries, changes, groups)
 
 
-def _summary(summary: GroupSummary, page: str) -> dict[str, Any]:
-    return dataclasses.asdict(summary) | {"page": page}
+def _summary_rows(summaries: Sequence[GroupSummary], pages: Sequence[str]) -> list[dict[str, Any]]:
+    rows = map(dataclasses.asdict, with_short_prompts(summaries))
+    return [row | {"page": page} for row, page in zip(rows, pages, strict=True)]
 
 
 def _fill(template: str, scripts: Sequence[str], title: str, **parts: str) -> str:
@@ -168,7 +187,10 @@ def _fill(template: str, scripts: Sequence[str], title: str, **parts: str) -> st
         "base-uri 'none'; form-action 'none'"
     )
     parts |= {"policy": policy, "style": style, "script": script, "title": html.escape(visible(title))}
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _resource(template))
+    page = _resource(template)
+    for name in ("head", "filters"):  # what the templates share has places for parts, too
+        page = page.replace(f"<!-- {name} -->\n", _resource(f"page.{name}.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], page)
 
 
 def _resource(name: str) -> str:

@@ -23,11 +23,18 @@ function showDetails(index, place) {
     const channel = CHANNELS[name];
     if (!channel.value) figure(group.isGtpo ? "λ" : "λ with GTPO", number(row.weights[place]));
     else if (!channel.lack(group)) figure(channel.label(group), channel.text(channel.value(row, place)));
-    else figure(channel.label(group), channel.lack(group));
+    else figure(channel.label(group), channel.lack(group)).parentNode.classList.add("lack");
   }
   const link = make("a", "", "link to this token", line);
   link.href = (data.index || "") + linkTo(row, place);
   make("div", "", sentence(row, place, partners), box);
+}
+
+/* Make a token the current one: marked, described and in the address. */
+function choose(index, place) {
+  state.current = [index, place];
+  setLink(linkTo(rows[index], place));
+  showDetails(index, place);
 }
 
 function hint() {
@@ -74,8 +81,15 @@ function draw() {
   const inStep = [...data.summaries.keys()].filter((index) => data.summaries[index].step === group.step);
   const { kinds } = data.summaries[state.group];
   at("prompt").textContent = group.prompt;
-  const facts = [group.reason && `recorded for: ${group.reason}`, data.rollouts ? "" : `trained with ${group.method.toUpperCase()}`, ...kinds];
-  at("about").textContent = facts.filter(Boolean).join(" · ");
+  at("prompt").scrollTop = at("prompt").scrollHeight; // a long prompt ends with the question
+  const facts = kinds.map((kind) => [kind, KINDS[kind]]);
+  if (!data.rollouts) facts.unshift([`trained with ${group.method.toUpperCase()}`, ""]);
+  if (group.reason) facts.unshift([`recorded for: ${group.reason}`, reasonTitle(group.reason)]);
+  at("about").replaceChildren();
+  facts.forEach(([fact, meaning], index) => {
+    if (index) at("about").append(" · ");
+    make("span", "", fact, at("about")).title = meaning;
+  });
   drawChannels();
   at("completions").replaceChildren();
   (state.view === "flow" ? drawFlow : drawAligned)(at("completions"));
@@ -109,8 +123,10 @@ function moveStep(by) {
   goTo(isInPage ? data.summaries.findIndex((summary) => summary.step === steps[step]) : by * Infinity);
 }
 function setView(view) {
+  const { current } = state;
   state.view = view;
   draw();
+  if (current) focusToken(...current);
 }
 function setChannel(name) {
   if (CHANNELS[name].lack(group)) return;
@@ -131,8 +147,16 @@ function focusToken(index, place) {
   for (const element of document.querySelectorAll('.token[tabindex="0"]')) element.tabIndex = -1;
   const element = cells[index][there];
   element.tabIndex = 0;
+  choose(index, there);
+  keepClear();
   element.focus();
   element.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+/* Scroll to tokens between the header and the line at the bottom, not behind them. */
+function keepClear() {
+  const header = document.querySelector("header");
+  const isSticky = getComputedStyle(header).position === "sticky";
+  root.style.scrollPadding = `${isSticky ? header.offsetHeight + 8 : 0}px 0 ${at("details").offsetHeight + 8}px`;
 }
 
 function walk(key) {
@@ -203,11 +227,7 @@ function listen() {
     if (!element) return;
     const [row, place] = [+element.dataset.row, +element.dataset.place];
     if (event.type === "click") return focusToken(row, place);
-    if (event.type === "focusin") {
-      state.current = [row, place];
-      setLink(linkTo(rows[row], place));
-    }
-    showDetails(row, place);
+    (event.type === "focusin" ? choose : showDetails)(row, place);
   };
   for (const kind of ["mouseover", "focusin", "click"]) at("completions").addEventListener(kind, onToken);
   at("group-back").onclick = KEYS.p;

@@ -79,7 +79,7 @@ function factsElement(row, parent) {
   if (row.truncated) make("span", "", "truncated", values);
   if (row.entropy === null) return;
   const meter = make("div", "meter", null, facts);
-  make("b", "", `⟨H⟩ ${row.entropy.toFixed(2)}`, meter);
+  make("b", "", `⟨H⟩ ${row.entropy.toFixed(2)}`, meter).title = "mean entropy of the policy over the tokens, in nats";
   if (group.threshold === null) return;
   const track = make("span", "track", null, meter);
   make("span", "fill", null, track).style.setProperty("--share", `${Math.min(100, (50 * row.entropy) / group.threshold)}%`);
@@ -202,10 +202,11 @@ function sentence(row, place, partners) {
   const others = partners.map(([index]) => `#${rows[index].sample}`).join(", ");
   const kind = sign(row) > 0 ? "bad" : "good";
   const weight = row.weights[place];
+  const is = group.isGtpo ? "is" : "would be";
   const effect = {
-    skipped: weight ? `its penalty is multiplied by ${number(weight)}` : "its penalty is skipped",
-    amplified: `its upward push is multiplied by ${number(weight)}`,
-    worsened: `its push is multiplied by ${number(weight)}; the push is downward because γ⟨H⟩ exceeds the advantage`,
+    skipped: `its penalty ${is} ${weight ? `multiplied by ${number(weight)}` : "skipped"}`,
+    amplified: `its upward push ${is} multiplied by ${number(weight)}`,
+    worsened: `its push ${is} multiplied by ${number(weight)}; the push ${is} downward because γ⟨H⟩ exceeds the advantage`,
   }[fate.name] || fate.label;
   if (!partners.length) return `Shared ${where}: a ${kind} completion has the same token in this position, so ${effect}.`;
   const subject = partners.length > 1 ? `completions ${others} have` : `completion ${others} has`;

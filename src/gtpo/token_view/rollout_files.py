@@ -1,8 +1,8 @@
 """Reads completions that a run logged: TRL's parquet files, verl's rollout dumps, and JSON Lines of one's own.
 
 TRL (`log_completions=True`) writes the last rows that it generated at every log, completions_00001.parquet and so on.
-If nothing was generated since the log before, the same rows come again under another step, and evaluations put their
-rows into the same files. verl (`trainer.rollout_data_dir`) writes 1.jsonl and so on, one file per step.
+If nothing was generated since the log before, the same rows come again under another step. evaluation_rows.py finds
+those of evaluations. verl (`trainer.rollout_data_dir`) writes 1.jsonl and so on, one file per step.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gtpo.errors import DataError
 from gtpo.files import JsonLines
+from gtpo.token_view.evaluation_rows import Evaluations, evaluations_of
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -22,8 +23,8 @@ Row = dict[str, Any]
 """One completion, as it was logged."""
 
 TRAINING_OR_EVALUATION = (
-    "TRL logs the completions of evaluations into the same files, and nothing in them tells the two apart: if the run "
-    "evaluated, some of these groups were not trained on."
+    "At a step with an evaluation, TRL's file holds the rows of the evaluation, which were not trained on. The files "
+    "do not show which steps these are, and there are no metrics of the run up to the last of them that do."
 )
 _OLDER_BY = 10.0
 """Seconds. A copied folder has files in any order, but written within moments."""
@@ -34,22 +35,29 @@ _NOT_REWARDS = ("gts", "uid", "request_id")
 
 def read_rollouts(paths: Sequence[Path], skipped: Counter[str], notes: list[str]) -> Iterator[Row]:
     """The rows of files and folders, without repeated ones. Counts lines that cannot be used, by reason."""
-    num_repeated, has_table_rows = 0, False
+    num_repeated, num_evaluated, are_all_known = 0, 0, True
+    evaluations: dict[Path, Evaluations] = {}
     before: list[bytes] = []
     for file in [file for path in paths for file in _files(path, notes)]:
         rows = list(_rows(file, skipped, notes))
         if file.suffix != ".parquet":
             yield from map(_from_verl, rows)
             continue
-        has_table_rows |= bool(rows)
         digests = [_digest(row) for row in rows]
         repeated = _overlap(before, digests, rows)
         num_repeated += repeated
         before = digests
-        yield from rows[repeated:]
+        if file.parent not in evaluations:
+            evaluations[file.parent] = evaluations_of(file.parent)
+        shown = rows[repeated:]
+        num_evaluated += evaluations[file.parent].mark(shown)
+        are_all_known &= not rows or _number(file) <= evaluations[file.parent].last_step
+        yield from shown
     if num_repeated:
         notes.append(f"{num_repeated} repeated rows dropped: TRL had logged them at the step before already.")
-    if has_table_rows:
+    if num_evaluated:
+        notes.append(f"{num_evaluated} rows are from evaluations and were not trained on: their groups are marked.")
+    if not are_all_known:
         notes.append(TRAINING_OR_EVALUATION)
 
 
@@ -57,8 +65,8 @@ def _files(path: Path, notes: list[str]) -> list[Path]:
     """The file itself, or the files in a folder by their steps: what TRL logged, otherwise JSON Lines."""
     if path.is_file():
         return [path]
-    tables = [*path.glob("*.parquet"), *path.glob("completions/*.parquet")]
-    files = sorted(tables or path.glob("*.jsonl"), key=lambda file: (_number(file), file.name))
+    tables = _regular_files(path, "*.parquet", "completions/*.parquet")
+    files = sorted(tables or _regular_files(path, "*.jsonl"), key=lambda file: (_number(file), file.name))
     if not files:
         raise DataError(f"{path} is not a .jsonl or .parquet file, and not a folder that contains such files.")
     newest, older = _by_run(files)
@@ -68,6 +76,11 @@ def _files(path: Path, notes: list[str]) -> list[Path]:
             f"steps, so an earlier run left them ({older[0].name} to {older[-1].name}). Pass the files to see them."
         )
     return newest
+
+
+def _regular_files(folder: Path, *patterns: str) -> list[Path]:
+    """The files with these names, without pipes and devices: reading those may never end."""
+    return [file for pattern in patterns for file in folder.glob(pattern) if file.is_file()]
 
 
 def _number(file: Path) -> int:

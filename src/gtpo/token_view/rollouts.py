@@ -19,6 +19,7 @@ from gtpo.errors import DataError
 from gtpo.files import is_integer, is_number
 from gtpo.records import CompletionRecord, GroupRecord, completion_record
 from gtpo.token_view.encoders import Encoder, load_encoder, word_encoder
+from gtpo.token_view.evaluation_rows import EVALUATION
 from gtpo.token_view.groups import LoadedGroups
 from gtpo.token_view.rollout_files import Row, read_rollouts
 
@@ -31,7 +32,7 @@ TEXT_ONLY = (
 WORDS_ONLY = "There is no tokenizer: the tokens are words, tags and punctuation, not the model's. Pass --tokenizer."
 
 _NEEDED = "a row needs a prompt, a completion (text or messages), and a reward or advantage; a step must be an integer"
-_KNOWN = {"step", "prompt", "completion", "reward", "rewards", "advantage"}
+_KNOWN = {"step", "prompt", "completion", "reward", "rewards", "advantage", EVALUATION}
 _MOST_REWARDS, _LONGEST_NAME = 50, 100
 """Rewards of a row that are shown, and characters of their names."""
 _CONFLICTS_ONLY = ShapingConfig(entropy_filter="off", entropy_penalty=0.0)
@@ -58,6 +59,9 @@ def load_rollouts(paths: Sequence[Path], tokenizer: str | None = None) -> Loaded
     num_single = sum(len(rows) == 1 for rows in members.values())
     if num_single:
         notes.append(f"{num_single} of {len(members)} prompts have a single completion, which has no conflicts.")
+    num_excluded = sum(advantage is None for rows in members.values() for advantage in _advantages(rows))
+    if num_excluded:
+        notes.append(f"{num_excluded} completions are shown as excluded: their reward or advantage is not a number.")
     groups = [_group(step, prompt, rows, encode) for (step, prompt), rows in members.items()]
     return LoadedGroups(sorted(groups, key=lambda group: group.step), [*origin, *notes])
 
@@ -157,7 +161,8 @@ def _group(step: int, prompt: str, rows: Sequence[Row], encode: Encoder) -> Grou
         completions.append(
             completion_record(shaped, number, token_ids=ids, pieces=pieces, rewards=rewards, advantage=advantage)
         )
-    return GroupRecord(step, prompt, completions, None, None)
+    reason = "evaluation" if all(EVALUATION in row for row in rows) else None
+    return GroupRecord(step, prompt, completions, None, None, reason=reason)
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:

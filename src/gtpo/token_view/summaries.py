@@ -1,6 +1,7 @@
 """What a list of groups shows about each of them: what kind of group it is, its rewards and its lengths."""
 
 import dataclasses
+from collections.abc import Sequence
 from statistics import fmean
 
 from gtpo.files import is_number
@@ -8,7 +9,11 @@ from gtpo.records import CompletionRecord, GroupRecord
 from gtpo.text import visible, visible_lines
 
 PROMPT_LENGTH = 500
-"""Characters of a prompt in the list."""
+"""Characters of a prompt in the list, from its beginning and its end."""
+_LONGEST_PROMPT = 20_000
+"""Characters of a prompt from which those in the list are taken."""
+_SHORTEST_PREFIX = 60
+"""Characters that all prompts must share before they are left out."""
 TIED = 1e-5
 """Smaller advantages count as zero."""
 
@@ -28,7 +33,7 @@ class GroupSummary:
     mean_length: float
     method: str
     reason: str
-    prompt: str  # its beginning
+    prompt: str
 
 
 def summarise(group: GroupRecord, number: int) -> GroupSummary:
@@ -47,8 +52,39 @@ def summarise(group: GroupRecord, number: int) -> GroupSummary:
         mean_length=round(fmean(lengths), 1),
         method=visible(group.method),
         reason=visible(group.reason) if group.reason else "",
-        prompt="not recorded" if group.prompt is None else visible_lines(group.prompt, PROMPT_LENGTH),
+        prompt="not recorded" if group.prompt is None else visible_lines(_shortened(group.prompt, _LONGEST_PROMPT)),
     )
+
+
+def with_short_prompts(summaries: Sequence[GroupSummary]) -> list[GroupSummary]:
+    """The summaries as a list shows them: without the start that all prompts share, such as a long system prompt.
+
+    >>> _without_shared_start(["Think. " * 20 + question for question in ("2 + 3?", "2 + 5?")])
+    ['… 2 + 3?', '… 2 + 5?']
+    """
+    prompts = _without_shared_start([summary.prompt for summary in summaries])
+    return [
+        dataclasses.replace(summary, prompt=_shortened(prompt, PROMPT_LENGTH))
+        for summary, prompt in zip(summaries, prompts, strict=True)
+    ]
+
+
+def _without_shared_start(prompts: Sequence[str]) -> Sequence[str]:
+    if len(set(prompts)) < 2:
+        return prompts
+    first, last = min(prompts), max(prompts)
+    num_equal = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    size = max(first.rfind(" ", 0, num_equal), first.rfind("\n", 0, num_equal)) + 1  # no word is divided
+    return [f"… {prompt[size:]}" for prompt in prompts] if size >= _SHORTEST_PREFIX else prompts
+
+
+def _shortened(text: str, length: int) -> str:
+    """The beginning and the end of a text that is longer.
+
+    >>> _shortened("abcdefgh", 4)
+    'ab … gh'
+    """
+    return text if len(text) <= length else f"{text[: length // 2]} … {text[-(length // 2) :]}"
 
 
 def total_reward(completion: CompletionRecord) -> float | None:
