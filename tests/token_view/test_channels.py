@@ -83,9 +83,8 @@ def test_plain_grpo_shows_gtpo_only_on_request(opened):
     assert "GTPO, arXiv:2508.03772" in page.text
     assert "What would GTPO have changed?" in page.text
     token(browser, 1, 0).click()
-    assert "the good completion #1 has the same token in this position, so its penalty would be skipped" in details(
-        browser
-    )
+    effect = "the good completion #1 has the same token in this position, so its penalty would be skipped"
+    assert effect in details(browser)
     press(browser, "1")
     assert "GTPO" not in page.text
 

@@ -24,7 +24,8 @@ function groupList({ textOf, linkOf }) {
   let shown = SHOWN_AT_ONCE;
 
   function found() {
-    const words = at("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const shared = (data.shared_start || "").toLowerCase(); // left out of the prompts of an index
+    const words = at("search").value.toLowerCase().split(/\s+/).filter((word) => !shared.includes(word));
     const fits = (group, index) => [...chosen].every((kind) => group.kinds.includes(kind)) &&
       (!words.length || words.every((word) => textOf(index).includes(word)));
     const key = SORTS[at("sort").value];

@@ -25,7 +25,7 @@ from gtpo.token_view.changes import Changes, count_changes
 from gtpo.token_view.fates import FATES
 from gtpo.token_view.groups import Groups, Place, RecordedGroups
 from gtpo.token_view.page_data import TokenTable, changes_data, group_data
-from gtpo.token_view.summaries import GroupSummary, summarise, with_short_prompts
+from gtpo.token_view.summaries import GroupSummary, shared_start, summarise, with_short_prompts
 
 MAX_TOKENS = 400_000
 """Tokens in one page, about 10 bytes each. A larger recording has an index and several pages."""
@@ -98,6 +98,7 @@ def render_pages(
         "rollouts": rollouts,
         "notes": [visible_lines(note) for note in groups.notes],
         "summaries": _summary_rows(summaries, pages),
+        "shared_start": shared_start(summaries),
         "changes": changes_data(changes),
     }
     yield Page(

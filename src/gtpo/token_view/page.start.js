@@ -81,6 +81,7 @@ function draw() {
   const inStep = [...data.summaries.keys()].filter((index) => data.summaries[index].step === group.step);
   const { kinds } = data.summaries[state.group];
   at("prompt").textContent = group.prompt;
+  at("prompt").classList.toggle("long", at("prompt").scrollHeight > at("prompt").clientHeight + 1);
   at("prompt").scrollTop = at("prompt").scrollHeight; // a long prompt ends with the question
   const facts = kinds.map((kind) => [kind, KINDS[kind]]);
   if (!data.rollouts) facts.unshift([`trained with ${group.method.toUpperCase()}`, ""]);

@@ -12,7 +12,7 @@ PROMPT_LENGTH = 500
 """Characters of a prompt in the list, from its beginning and its end."""
 _LONGEST_PROMPT = 20_000
 """Characters of a prompt from which those in the list are taken."""
-_SHORTEST_PREFIX = 60
+_SHORTEST_START = 60
 """Characters that all prompts must share before they are left out."""
 TIED = 1e-5
 """Smaller advantages count as zero."""
@@ -56,26 +56,25 @@ def summarise(group: GroupRecord, number: int) -> GroupSummary:
     )
 
 
-def with_short_prompts(summaries: Sequence[GroupSummary]) -> list[GroupSummary]:
-    """The summaries as a list shows them: without the start that all prompts share, such as a long system prompt.
+def shared_start(summaries: Sequence[GroupSummary]) -> str:
+    """The words with which all prompts start, such as a long system prompt; empty if they are few."""
+    prompts = {summary.prompt for summary in summaries}
+    if len(prompts) < 2:
+        return ""
+    first, last = min(prompts), max(prompts)
+    num_equal = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    size = max(first.rfind(" ", 0, num_equal), first.rfind("\n", 0, num_equal)) + 1  # no word is divided
+    return first[:size] if size >= _SHORTEST_START else ""
 
-    >>> _without_shared_start(["Think. " * 20 + question for question in ("2 + 3?", "2 + 5?")])
-    ['… 2 + 3?', '… 2 + 5?']
-    """
-    prompts = _without_shared_start([summary.prompt for summary in summaries])
+
+def with_short_prompts(summaries: Sequence[GroupSummary]) -> list[GroupSummary]:
+    """The summaries as a list shows them: prompts of bounded length, without the start that all of them share."""
+    start = shared_start(summaries)
+    prompts = [f"… {summary.prompt[len(start) :]}" if start else summary.prompt for summary in summaries]
     return [
         dataclasses.replace(summary, prompt=_shortened(prompt, PROMPT_LENGTH))
         for summary, prompt in zip(summaries, prompts, strict=True)
     ]
-
-
-def _without_shared_start(prompts: Sequence[str]) -> Sequence[str]:
-    if len(set(prompts)) < 2:
-        return prompts
-    first, last = min(prompts), max(prompts)
-    num_equal = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    size = max(first.rfind(" ", 0, num_equal), first.rfind("\n", 0, num_equal)) + 1  # no word is divided
-    return [f"… {prompt[size:]}" for prompt in prompts] if size >= _SHORTEST_PREFIX else prompts
 
 
 def _shortened(text: str, length: int) -> str:
