@@ -152,7 +152,16 @@ def test_a_missing_accuracy_is_noted_and_the_rest_is_used(tmp_path):
         ("trainer_state.json", b"\xff", "Cannot read .*utf-8"),
         ("results.json", b'{"a": 1}', "no log_history"),
         ("metrics.jsonl", b"", "no training metrics"),
-        ("metrics.jsonl", b"[1]\nfoo\n", r"2 incomplete JSON lines skipped \(line 1, 2\)"),
+        (
+            "metrics.jsonl",
+            b"[1]\nfoo\n",
+            r"2 .* lines skipped \(line 1, 2\): was the run killed there\? Wait",
+        ),
+        (
+            "metrics.jsonl",
+            b'{"step": 1, "reward": 1, "eval_reward": 1}',
+            r"Rows with eval_\* names count as evaluations\.",
+        ),
         ("metrics.jsonl", bytes(range(256)) * 8, r"9 incomplete JSON lines skipped \(line 1, 2, 3, …\)"),
         ("wide.csv", b"step\n" + b"1" * 200_000, "Cannot read .*field larger"),
         ("long_row.csv", b"step\nx,2\n", "1 rows without a step"),

@@ -34,7 +34,8 @@ def legend(browser):
 def test_every_channel_colors_the_tokens_by_its_own_values(opened):
     browser = opened(plain_group())
     assert classes(browser) == ["plus-4", "plus-4", "minus-4", "minus-4"]
-    assert legend(browser).split("\n")[1:] == ["−1", "−0.75", "−0.5", "−0.25", "0", "+0.25", "+0.5", "+0.75", "+1"]
+    numbers = ["−1", "−0.75", "−0.50", "−0.25", "0", "+0.25", "+0.50", "+0.75", "+1"]
+    assert legend(browser).split("\n")[1:] == numbers
     browser.find_element("id", "channel-credit").click()
     assert classes(browser) == ["plus-4", "plus-1", "minus-4", "minus-4"]
     browser.find_element("id", "channel-logp").click()

@@ -88,7 +88,7 @@ def test_no_token_is_drawn_twice_in_a_completion_shorter_than_the_runs(opened):
 def test_completions_have_rewards_advantage_push_and_entropy_next_to_them(opened):
     browser = opened(example_group())
     facts = [element.text.replace("\n", " ") for element in browser.find_elements("css selector", "tbody .facts")]
-    assert "#1 ▲ good advantage +9.7" in facts[0]
+    assert "#1 ▲ good advantage +9.70" in facts[0]
     assert "format 10 correct 10 push +9.67 tokens 33" in facts[0]
     assert "⟨H⟩ 0.31 below ln 2" in facts[0]
     assert "#5 filtered" in facts[4]

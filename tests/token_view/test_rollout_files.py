@@ -13,30 +13,17 @@ from pyarrow import parquet
 from gtpo import DataError
 from gtpo.token_view.rollout_files import TRAINING_OR_EVALUATION
 from gtpo.token_view.rollouts import load_rollouts
+from tests.token_view.logged_run import logging_config
 from tests.trl.checked import parity_reward, prompts
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
 
 @pytest.fixture(scope="module")
 def trl_run(tiny_model, tmp_path_factory):
     """Six steps in which each batch of completions is used twice, with an evaluation of other prompts at step 3."""
     folder = tmp_path_factory.mktemp("trl")
-    config = GRPOConfig(
-        str(folder),
-        per_device_train_batch_size=8,
-        per_device_eval_batch_size=4,
-        num_generations=4,
-        num_iterations=2,
-        max_completion_length=6,
-        max_steps=6,
-        logging_steps=1,
-        eval_strategy="steps",
-        eval_steps=3,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        log_completions=True,
-        bf16=False,
+    config = logging_config(
+        folder, per_device_eval_batch_size=4, num_iterations=2, max_steps=6, eval_strategy="steps", eval_steps=3
     )
     others = prompts(17).select([16])
     trainer = GRPOTrainer(tiny_model, [parity_reward], config, prompts(), eval_dataset=others)

@@ -12,8 +12,9 @@ from gtpo.token_view.page import render_page
 from gtpo.token_view.rollouts import load_rollouts
 from tests.oracle import paper
 from tests.tiny import tiny_tokenizer
+from tests.token_view.logged_run import logging_config
 from tests.trl.checked import parity_reward, prompts
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
 
 @pytest.fixture
@@ -148,20 +149,7 @@ def test_a_tokenizer_that_cannot_be_loaded_is_refused_with_a_remedy(tmp_path):
 
 
 def test_completions_that_trl_logged_agree_with_the_oracle(tiny_model, tmp_path):
-    config = GRPOConfig(
-        str(tmp_path),
-        per_device_train_batch_size=8,
-        num_generations=4,
-        max_completion_length=6,
-        max_steps=2,
-        logging_steps=1,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        top_k=3,
-        log_completions=True,
-        bf16=False,
-    )
+    config = logging_config(tmp_path, max_steps=2, top_k=3)
     GRPOTrainer(tiny_model, [parity_reward], config, prompts()).train()
     loaded = load_rollouts([tmp_path], tiny_model)
     assert [group.step for group in loaded.groups] == [1, 1, 2, 2]

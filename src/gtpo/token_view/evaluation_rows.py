@@ -15,6 +15,8 @@ from gtpo.runs.reading import metrics_file, read_metrics
 
 EVALUATION = "gtpo evaluation"
 """The field that marks a row of an evaluation."""
+_MOST_PROMPTS = 1e9
+"""Of an evaluation. A damaged file can have any number."""
 
 
 class Evaluations(NamedTuple):
@@ -26,7 +28,7 @@ class Evaluations(NamedTuple):
 
     def mark(self, rows: Sequence[dict[str, Any]]) -> int:
         """Mark the rows of an evaluation in a file, which are those of its last prompts; returns their number."""
-        step = rows[-1].get("step") if rows else None
+        step: Any = rows[-1].get("step") if rows else None
         num_prompts = self.num_prompts.get(step, 0) if is_integer(step) else 0
         prompts = [repr(row.get("prompt")) for row in rows]
         evaluated = set(list(dict.fromkeys(reversed(prompts)))[:num_prompts])
@@ -53,9 +55,9 @@ def _num_prompts(row: dict[str, Any]) -> int:
     >>> _num_prompts({"step": 6.0, "eval_runtime": 0.52, "eval_samples_per_second": 7.692, "eval_reward": 1.0})
     4
     """
-    num_prompts = 0.0
+    num_prompts = 0
     for name, seconds in row.items():
         rate = row.get(f"{name.removesuffix('runtime')}samples_per_second")
         if name.endswith("_runtime") and is_number(seconds) and is_number(rate):
-            num_prompts += round(seconds * rate)
-    return int(num_prompts)
+            num_prompts += round(max(0.0, min(seconds * rate, _MOST_PROMPTS)))
+    return num_prompts

@@ -18,7 +18,11 @@ function number(value, digits = 2) {
   const text = size && size < 0.005 ? size.toPrecision(2) : String(+size.toFixed(size < 100 ? digits : 1));
   return (value < 0 ? "−" : "") + text;
 }
-const signed = (value) => (value > 0 ? "+" : "") + number(value);
+/* With two decimals, unless the value is an integer or large. */
+function signed(value) {
+  const text = number(value);
+  return (value > 0 ? "+" : "") + (/\.\d$/.test(text) && Math.abs(value) < 100 ? `${text}0` : text);
+}
 const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`);
 
 /* A link to a place: #step-120, #step-120-group-2 or #step-120-group-2-completion-3-token-45. Options such as view=flow
