@@ -41,7 +41,7 @@ def test_every_channel_colors_the_tokens_by_its_own_values(opened):
     browser.find_element("id", "channel-logp").click()
     assert classes(browser) == ["heat-0", "heat-5", "unknown", "unknown"]
     assert "≥ −0.1\np ≥ 0.9" in legend(browser)
-    assert "< −6.9" in legend(browser)
+    assert "< −6.9\np < 0.001" in legend(browser)
     browser.find_element("id", "channel-entropy").click()
     assert classes(browser) == ["heat-0", "heat-5", "heat-2", "heat-2"]
     assert browser.find_element("id", "channel-entropy").get_attribute("aria-pressed") == "true"

@@ -71,6 +71,13 @@ def test_the_list_is_sorted_and_filtered(opened):
     assert entry == "mean reward 0 spread 0 tokens 2 completions 2 tied repeated"
 
 
+def test_files_of_completions_cannot_be_filtered_by_what_they_do_not_have(opened):
+    browser = opened(*recorded(), rollouts=True)
+    browser.find_element("id", "groups").click()
+    buttons = browser.find_elements("css selector", "#kinds button")
+    assert [button.text.split()[0] for button in buttons] == ["tied", "mixed", "repeated"]
+
+
 def test_a_group_is_opened_from_the_list_by_keys_alone(opened):
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.wait import WebDriverWait
