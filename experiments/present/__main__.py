@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     written = draw_all(options.data, options.figures)
     parts = tables(options.data)
-    for path, shown in ((options.document, parts), (options.readme, {"headline": parts["headline"]})):
+    for path, shown in ((options.document, parts), (options.readme, {"signs": parts["signs"]})):
         path.write_text(insert(path.read_text(), shown))
         written.append(path)
     sys.stdout.writelines(f"{path}\n" for path in written)

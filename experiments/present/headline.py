@@ -1,5 +1,6 @@
-"""The summary table of the README and docs/results.md: one row per claim, one column per setting."""
+"""The summary table of docs/results.md, one row per claim and one column per setting, and its signs for the README."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from experiments.lab.settings import SETTINGS
@@ -18,6 +19,7 @@ CLAIMS: Mapping[int, str] = {
     5: "better pass@8",
 }
 """The claims about GTPO against GRPO. Claim 4 is about the parts of GTPO."""
+SIGNS = {"holds": "+", "does not hold": "−", "not shown": "·"}
 PRIMARY = {claim: next(question for question in QUESTIONS if question.claim == claim) for claim in CLAIMS}
 ON_GSM8K = {1: "gsm8k pass@1", 2: "gsm8k format_rate", 5: "gsm8k pass@8"}
 """The comparison that answers a claim for the real model, on GSM8K's test problems."""
@@ -25,7 +27,19 @@ ON_GSM8K = {1: "gsm8k pass@1", 2: "gsm8k format_rate", 5: "gsm8k pass@8"}
 
 def headline(records: Records, runs: Sequence[Run], measured: Measured) -> dict[str, str]:
     """The generated parts about the lab and the real model together, by name."""
-    return {"headline": _table(records, runs, measured), "looks": _looks(records, runs, measured)}
+    table = _table(records, runs, measured)
+    return {"headline": table, "signs": signs(table), "looks": _looks(records, runs, measured)}
+
+
+def signs(table: str) -> str:
+    """The table with a sign for each verdict instead of its numbers.
+
+    >>> signs("| a | 1.0 against 2.0: **does not hold** (−2 to −1) | 3 of 8: **not shown** |")
+    '| a | − | · |'
+    """
+    for verdict, sign in SIGNS.items():
+        table = re.sub(rf"\| [^|\n]*\*\*{verdict}\*\*[^|\n]*(?= \|)", f"| {sign}", table)
+    return table
 
 
 def _looks(records: Records, runs: Sequence[Run], measured: Measured) -> str:

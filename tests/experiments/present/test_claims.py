@@ -167,12 +167,12 @@ def test_one_command_draws_figures_and_tables_and_repeats_them_exactly(records, 
     names = tables(tmp_path / "data")
     document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in names))
     readme = tmp_path / "README.md"
-    readme.write_text("before <!-- headline --><!-- /headline --> after")
+    readme.write_text("before <!-- signs --><!-- /signs --> after")
     arguments = ["--data", str(tmp_path / "data"), "--figures", str(tmp_path / "f"), "--document", str(document)]
     arguments += ["--readme", str(readme)]
     assert main(arguments) == 0
     # the four seeds that both have
-    assert "87.5 against 85.0: **holds**" in readme.read_text()
+    assert "final accuracy at least GRPO's | + |" in readme.read_text()
     assert "lab, comfortable: 4 seeds" in readme.read_text()
     drawn = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
     assert {f"lab_{kind}_comfortable.svg" for kind in ("curves", "pass", "effects")} == set(drawn)
@@ -211,7 +211,7 @@ def test_the_tables_of_the_document_are_those_of_the_committed_data():
     text, readme = (ROOT / "docs" / "results.md").read_text(), (ROOT / "README.md").read_text()
     parts = tables()
     assert insert(text, parts) == text
-    assert insert(readme, {"headline": parts["headline"]}) == readme
+    assert insert(readme, {"signs": parts["signs"]}) == readme
 
 
 def test_questions_are_asked_once():
