@@ -23,6 +23,7 @@ TESTS = [
     "tests/trl/test_checks.py",
     "tests/trl/test_config.py",
     "tests/trl/fast/test_trainer.py",
+    "tests/trl/fast/test_correction.py",
     "tests/trl/watching/test_watch.py",
     "tests/trl/watching/test_watch_training.py",
     "tests/training/config/test_option_names.py",

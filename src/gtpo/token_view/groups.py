@@ -242,6 +242,7 @@ def _groups_file(run: Path) -> Path:
         return path
     runs = sorted(str(file.parent) for file in run.glob(f"*/{GROUPS_FILE}"))
     hint = "Pass the folder of a run of `gtpo train`, or of a trainer with gtpo.watch(trainer) and record_groups > 0."
+    hint += " For completions of another GRPO run, use gtpo inspect --completions FILE."
     if any(run.glob("completions/*.parquet")) or any(run.glob("*.parquet")):
         hint = f"But there are completions that TRL logged. Try: gtpo inspect --completions {run}"
     elif runs:
