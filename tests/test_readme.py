@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,9 +58,11 @@ def test_the_watch_page_has_the_code_of_the_readme():
 
 
 @pytest.mark.slow
-def test_the_page_about_your_own_task_trains_and_evaluates(tmp_path, monkeypatch, capsys):
+def test_the_page_about_your_own_task_trains_and_evaluates(tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("mine", None)  # other tests have a module of this name
+    request.addfinalizer(lambda: sys.modules.pop("mine", None))
     page = (ROOT / "docs/own_task.md").read_text()
     data, functions = re.findall(r"```python\n(.*?)```", page, re.S)
     exec(compile(data, "make_data.py", "exec"), {"__name__": "__main__"})

@@ -31,6 +31,7 @@ def test_wandb_stores_the_metrics_of_a_run(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     for name, value in {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}.items():
         monkeypatch.setenv(name, value)
+    wandb.teardown()  # another test may have set the folder
     assert main(["train", "--output_dir", str(tmp_path / "run"), "--report_to", "wandb", *OPTIONS]) == 0
     wandb.finish()
     (log,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
