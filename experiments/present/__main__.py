@@ -14,7 +14,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 from experiments.lab.collect import DATA, read_data
-from experiments.present.headline import headline
+from experiments.present.headline import headline, signs
 from experiments.present.lab_figures import STYLE, draw_curves, draw_effects, draw_pass
 from experiments.present.lab_tables import insert, lab_tables
 from experiments.present.qwen_data import read_measurements, read_runs
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     written = draw_all(options.data, options.figures)
     parts = tables(options.data)
-    for path, shown in ((options.document, parts), (options.readme, {"signs": parts["signs"]})):
+    for path, shown in ((options.document, parts), (options.readme, {"signs": signs(parts["headline"])})):
         path.write_text(insert(path.read_text(), shown))
         written.append(path)
     sys.stdout.writelines(f"{path}\n" for path in written)

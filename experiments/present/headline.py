@@ -27,8 +27,7 @@ ON_GSM8K = {1: "gsm8k pass@1", 2: "gsm8k format_rate", 5: "gsm8k pass@8"}
 
 def headline(records: Records, runs: Sequence[Run], measured: Measured) -> dict[str, str]:
     """The generated parts about the lab and the real model together, by name."""
-    table = _table(records, runs, measured)
-    return {"headline": table, "signs": signs(table), "looks": _looks(records, runs, measured)}
+    return {"headline": _table(records, runs, measured), "looks": _looks(records, runs, measured)}
 
 
 def signs(table: str) -> str:

@@ -46,8 +46,6 @@ class ChosenScheme:
         except GTPOError:
             raise
         except Exception as error:
-            if ":" not in self.name:
-                raise
             code = self.scheme.function.__code__.co_filename if hasattr(self.scheme.function, "__code__") else ""
             lines = [call.lineno for call in traceback.extract_tb(error.__traceback__) if call.filename == code]
             place = f" (line {lines[-1]} of {code})" if lines else ""

@@ -10,7 +10,7 @@ from experiments.lab.collect import ABOUT, AFTER, Record, read_data, write_data
 from experiments.lab.jobs import Job
 from experiments.present.__main__ import ROOT, main, tables
 from experiments.present.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, peak_entropy
-from experiments.present.headline import headline
+from experiments.present.headline import headline, signs
 from experiments.present.lab_figures import (
     draw_curves,
     draw_effects,
@@ -211,7 +211,7 @@ def test_the_tables_of_the_document_are_those_of_the_committed_data():
     text, readme = (ROOT / "docs" / "results.md").read_text(), (ROOT / "README.md").read_text()
     parts = tables()
     assert insert(text, parts) == text
-    assert insert(readme, {"signs": parts["signs"]}) == readme
+    assert insert(readme, {"signs": signs(parts["headline"])}) == readme
 
 
 def test_questions_are_asked_once():
