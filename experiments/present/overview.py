@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from experiments.lab.settings import SETTINGS
 from experiments.present.claims import Question, Records, answer
-from experiments.present.lab_figures import VERDICT_COLORS, figure_of
-from experiments.present.lab_tables import number
+from experiments.present.lab_figures import VERDICT_COLORS, draw_difference, figure_of, name_rows
 from experiments.present.qwen_data import Measured
 from experiments.present.verdicts import QWEN, on_gsm8k
 from gtpo.compare import Comparison
@@ -29,9 +27,8 @@ def draw_overview(records: Records, measured: Measured, path: Path) -> bool:
     places = list(next(iter(panels.values())))
     if not places:
         return False
-    figure, axes = figure_of(1, len(panels), (10.2, 0.46 * len(places) + 1.5), sharey=True)
-    for axis, (title, differences) in zip(axes[0], panels.items(), strict=True):
-        axis.axvline(0, color="#30343c", linewidth=1)
+    figure, axes = figure_of(2, 2, (7.2, 0.84 * len(places) + 1.9), sharex=True, sharey=True)
+    for axis, (title, differences) in zip(axes.flat, panels.items(), strict=True):
         for place, comparison in differences.items():
             color = VERDICT_COLORS[comparison.verdict]
             low, high = comparison.low, comparison.high
@@ -39,11 +36,8 @@ def draw_overview(records: Records, measured: Measured, path: Path) -> bool:
             draw_difference(axis, places.index(place), comparison.difference, interval, color, LIMIT)
         axis.set_title(title)
         axis.set_xlim(-LIMIT, LIMIT)
-        axis.grid(visible=False, axis="y")
-        axis.spines["left"].set_visible(False)
-        axis.tick_params(axis="y", length=0)
-    axes[0][0].set_yticks(range(len(places)), places)
-    axes[0][0].set_ylim(len(places) - 0.4, -0.7)
+        axis.set_xticks((-20, 0, 20))
+    name_rows(axes, places)
     figure.supxlabel("GTPO − GRPO in points, mean over seeds with its 95 % interval", fontsize=9.5, color="#30343c")
     labels = {"better": "GTPO better", "worse": "GTPO worse", "not shown": "not shown (the interval includes 0)"}
     for verdict, label in labels.items():
@@ -52,23 +46,6 @@ def draw_overview(records: Records, measured: Measured, path: Path) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     return True
-
-
-def draw_difference(
-    axis: Any, row: int, difference: float, interval: tuple[float, float] | None, color: str, limit: float
-) -> None:
-    """A dot and its number in points; a line for the interval, which ends in an arrow where it exceeds `limit`."""
-    if interval is not None:
-        ends = [min(max(100 * end, -limit), limit) for end in interval]
-        axis.plot(ends, [row, row], color=color, linewidth=2.2, solid_capstyle="butt")
-        for end, exact, marker in zip(ends, interval, "<>", strict=True):
-            if abs(100 * exact) > limit:
-                axis.plot(end, row, marker, color=color, markersize=6, clip_on=False)
-    middle = min(max(100 * difference, -limit), limit)
-    axis.plot(middle, row, "o", color=color, markersize=6)
-    text = number(difference, "%", signed=True)
-    style = {"ha": "center", "fontsize": 8, "color": color, "bbox": {"facecolor": "white", "linewidth": 0, "pad": 0.4}}
-    axis.annotate(text, (middle, row), (0, 7), textcoords="offset points", **style)
 
 
 def _differences(records: Records, measured: Measured, quantity: str, metric: str) -> Mapping[str, Comparison]:

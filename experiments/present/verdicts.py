@@ -65,9 +65,15 @@ def sign_table(found: Verdicts, folder: str) -> str:
     """A sign per claim and place; `folder` is where the pages of the claims are."""
     rows = [["the paper's claim about GTPO", *next(iter(found.values()))]]
     for claim, by_place in found.items():
-        signs = ["not run" if comparison is None else SIGNS[comparison.verdict] for comparison in by_place.values()]
+        signs = ["not run" if comparison is None else _sign(comparison) for comparison in by_place.values()]
         rows.append([f"[{claim.text}]({folder}/{claim.page})", *signs])
     return markdown(rows).replace("---:", ":---:")
+
+
+def _sign(comparison: Comparison) -> str:
+    """The sign of a verdict, in bold if there is one."""
+    sign = SIGNS[comparison.verdict]
+    return sign if comparison.verdict == "not shown" else f"**{sign}**"
 
 
 def claim_tables(found: Verdicts, page: str) -> str:
@@ -97,7 +103,7 @@ def _cells(comparison: Comparison, unit: str) -> list[str]:
     else:
         means = number(comparison.first, unit), number(comparison.second, unit)
         cells = [*means, number(comparison.difference, unit, signed=True), interval(comparison, unit)]
-    return [*cells, f"{SIGNS[comparison.verdict]} {VERDICTS[comparison.verdict]}"]
+    return [*cells, f"{_sign(comparison)} {VERDICTS[comparison.verdict]}"]
 
 
 def _on_qwen(claim: Claim, measured: Measured) -> Comparison | None:

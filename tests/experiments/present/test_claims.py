@@ -179,7 +179,7 @@ def test_one_command_draws_figures_and_tables_and_repeats_them_exactly(records, 
     arguments = ["--data", str(root / "data"), "--root", str(root)]
     assert main(arguments) == 0
     signs = (root / "README.md").read_text()
-    assert "[final accuracy at least GRPO's](docs/results/claim-1-accuracy.md) | + |" in signs
+    assert "[final accuracy at least GRPO's](docs/results/claim-1-accuracy.md) | **+** |" in signs
     assert "[does not collapse where GRPO does](docs/results/claim-3-collapse.md) | not run |" in signs
     # the four seeds that both have
     assert "| lab, comfortable | 4 | 87.5 | 85.0 | +2.5 |" in (root / "docs/results/claim-1-accuracy.md").read_text()
