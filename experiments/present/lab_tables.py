@@ -122,19 +122,25 @@ def unit_of(question: Question) -> str:
 
 
 def interval(comparison: Comparison, unit: str) -> str:
-    """The 95 % interval of a difference; a dash if it has none.
+    """The 95 % interval of a difference; a dash if it has none. An end just below 0 keeps its sign.
 
     >>> interval(Comparison("accuracy", 0.5, 0.4, 0.1, -0.01, 0.21, 8, 8, True, "not shown", None), "%")
     '−1.0 to +21.0'
+    >>> interval(Comparison("accuracy", 0.5, 0.6, -0.1, -0.21, -0.0001, 8, 8, True, "worse", None), "%")
+    '−21.0 to −0.0'
     """
     if comparison.low is None or comparison.high is None:
         return MISSING
-    return f"{number(comparison.low, unit, signed=True)} to {number(comparison.high, unit, signed=True)}"
+    return " to ".join(_formatted(end, unit, "+") for end in (comparison.low, comparison.high))
 
 
 def number(value: float, unit: str, signed: bool = False) -> str:
+    return _formatted(value, unit, "+z" if signed else "z")
+
+
+def _formatted(value: float, unit: str, flags: str) -> str:
     scale, digits = (100, 1) if unit == "%" else (1, 3)
-    return f"{scale * value:{'+' if signed else ''}z.{digits}f}".replace("-", "−")
+    return f"{scale * value:{flags}.{digits}f}".replace("-", "−")
 
 
 def _heading(name: str) -> str:
