@@ -6,6 +6,7 @@ from experiments.lab.jobs import Job, make_jobs
 SETTINGS = ("comfortable", "one-prompt", "headroom")
 SEEDS = "201-208"
 BASELINE = "grpo"
+CONTROL = "random"
 ARMS = tuple(arm for arm in GROUPS["credit"] if arm != "base")
 PRIMARY_SETTING = "headroom"
 PRIMARY_ARMS = ("gtpo", "balanced", "component")

@@ -1,4 +1,4 @@
-"""Every arm against GRPO in one setting: means over seeds, paired differences with intervals, p and Holm's p."""
+"""Every arm against GRPO in one setting: means over seeds, paired differences with intervals, p and verdict."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,8 +15,9 @@ from experiments.leaderboard.protocol import (
     PRIMARY_SETTING,
 )
 from experiments.present.claims import Records, of_arm
+from experiments.present.lab_tables import number
 from gtpo.evaluation.tables import MISSING, markdown
-from gtpo.statistics import holm, seed_interval, sign_flip_p
+from gtpo.statistics import LEVEL, holm, seed_interval, sign_flip_p
 
 Interval = tuple[float, float] | None
 
@@ -33,10 +34,22 @@ class Standing:
     interval: Interval = None
     p: float | None = None
     holm_p: float | None = None
+    is_primary: bool = False
 
     @property
     def title(self) -> str:
         return ALL_ARMS[self.arm].title
+
+    @property
+    def verdict(self) -> str | None:
+        """Better, worse or not shown by the rule of the protocol; None for GRPO and for too few seeds."""
+        p = self.holm_p if self.is_primary else self.p
+        if p is None:
+            return None
+        is_excluded = self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
+        if not is_excluded or (self.is_primary and p >= 1 - LEVEL):
+            return "not shown"
+        return "better" if (self.difference or 0.0) > 0 else "worse"
 
 
 def standings(records: Records, setting: str) -> list[Standing]:
@@ -44,7 +57,8 @@ def standings(records: Records, setting: str) -> list[Standing]:
     found = [_standing(records, setting, arm) for arm in _arms(records, setting)]
     if setting != PRIMARY_SETTING:
         return found
-    primary = [standing for standing in found if standing.arm in PRIMARY_ARMS and standing.p is not None]
+    found = [dataclasses.replace(standing, is_primary=standing.arm in PRIMARY_ARMS) for standing in found]
+    primary = [standing for standing in found if standing.is_primary and standing.p is not None]
     if len(primary) < len(PRIMARY_ARMS):  # a Holm correction over fewer would be too generous
         return found
     adjusted = dict(
@@ -53,16 +67,25 @@ def standings(records: Records, setting: str) -> list[Standing]:
     return [dataclasses.replace(standing, holm_p=adjusted.get(standing.arm)) for standing in found]
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
-    """The interval of a mean over seeds: the wider of Student's and the bootstrap's."""
-    return seed_interval(values, [0.0] * len(values), is_paired=True)
-
-
 def table(found: Sequence[Standing]) -> str:
-    """The standings of a setting in Markdown, in percent, the best pass@8 first."""
-    header = ["arm", "seeds", "pass@1", "pass@8", "pass@8 − GRPO", "95 % interval", "p", "Holm's p", "gradient norm"]
+    """The standings of a setting in Markdown, in percent, the best pass@8 first and primary arms in bold."""
+    header = ["method", "pass@8 against GRPO", "difference", "95 % interval", "p", "Holm's p"]
     ordered = sorted(found, key=lambda standing: -float(np.mean(standing.pass_8)))
-    return markdown([header, *map(_row, ordered)])
+    return markdown([[*header, "pass@8", "pass@1", "seeds", "gradient norm"], *map(_row, ordered)])
+
+
+def summary(found: Sequence[Standing]) -> str:
+    """What a setting shows about the arms, in a line.
+
+    >>> summary([Standing("gtpo", (0.5,), (0.5,), None, -0.1, (-0.2, -0.01), 0.01)])
+    'Better than GRPO: none. Worse: GTPO.'
+    """
+    labels: dict[str, str | None] = {"Better than GRPO": "better", "Worse": "worse", "Too few seeds": None}
+    arms = [standing for standing in found if standing.arm != BASELINE]
+    parts = {label: [_name(each) for each in arms if each.verdict == verdict] for label, verdict in labels.items()}
+    if not parts["Too few seeds"]:
+        del parts["Too few seeds"]
+    return " ".join(f"{label}: {', '.join(names) or 'none'}." for label, names in parts.items())
 
 
 def _arms(records: Records, setting: str) -> list[str]:
@@ -93,16 +116,21 @@ def _standing(records: Records, setting: str, arm: str) -> Standing:
     )
 
 
+def _name(standing: Standing) -> str:
+    return f"**{standing.title}**" if standing.is_primary else standing.title
+
+
 def _row(standing: Standing) -> list[str]:
     low_high = standing.interval
     return [
-        standing.title,
-        str(len(standing.pass_8)),
-        f"{100 * np.mean(standing.pass_1):.1f}",
-        f"{100 * np.mean(standing.pass_8):.1f}",
-        MISSING if standing.difference is None else f"{100 * standing.difference:+.1f}",
-        MISSING if low_high is None else f"{100 * low_high[0]:+.1f} to {100 * low_high[1]:+.1f}",
+        _name(standing),
+        "the baseline" if standing.arm == BASELINE else standing.verdict or MISSING,
+        MISSING if standing.difference is None else number(standing.difference, "%", signed=True),
+        MISSING if low_high is None else " to ".join(number(end, "%", signed=True) for end in low_high),
         MISSING if standing.p is None else f"{standing.p:.3f}",
         MISSING if standing.holm_p is None else f"{standing.holm_p:.3f}",
+        number(float(np.mean(standing.pass_8)), "%"),
+        number(float(np.mean(standing.pass_1)), "%"),
+        str(len(standing.pass_8)),
         MISSING if standing.grad_norm is None else f"{standing.grad_norm:.2g}",
     ]

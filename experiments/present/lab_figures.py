@@ -13,7 +13,7 @@ from experiments.lab.collect import Record
 from experiments.lab.run_job import KS
 from experiments.lab.settings import SETTINGS
 from experiments.present.claims import ABLATIONS, QUANTITIES, Question, Records, answer, of_arm
-from experiments.present.lab_tables import plain_verdict
+from experiments.present.lab_tables import number, plain_verdict
 from gtpo.runs.measures import centred_mean
 
 COLORS = {
@@ -150,6 +150,42 @@ def draw_mean(axis: Any, xs: Sequence[float], rows: np.ndarray, arm: str, **styl
         half = student_half_width(rows)
         low = (rows.mean(0) - half).clip(min=0)  # no quantity is negative
         axis.fill_between(xs, low, rows.mean(0) + half, color=color, alpha=0.15, linewidth=0)
+
+
+def draw_difference(
+    axis: Any,
+    row: int,
+    difference: float,
+    interval: tuple[float, float] | None,
+    color: str,
+    limit: float,
+    **style: Any,
+) -> None:
+    """A dot and its number in points; a line for the interval, which ends in an arrow where it exceeds `limit`."""
+    if interval is not None:
+        ends = [min(max(100 * end, -limit), limit) for end in interval]
+        axis.plot(ends, [row, row], color=color, linewidth=2.2, solid_capstyle="butt")
+        for end, exact in zip(ends, interval, strict=True):
+            if abs(100 * exact) > limit:
+                axis.plot(end, row, "<" if end < 0 else ">", color=color, markersize=6, clip_on=False)
+    middle = min(max(100 * difference, -limit), limit)
+    is_inside = middle == 100 * difference
+    if is_inside:
+        axis.plot(middle, row, "o", color=color, markersize=6, **style)
+    text, box = number(difference, "%", signed=True), {"facecolor": "white", "linewidth": 0, "pad": 0.4}
+    look = {"ha": "center" if is_inside else "left" if middle < 0 else "right", "fontsize": 8, "color": color}
+    axis.annotate(text, (middle, row), (0, 7), textcoords="offset points", bbox=box, **look)
+
+
+def name_rows(axes: Any, names: Sequence[str]) -> None:
+    """Panels of differences: a line at 0 and the names of the rows, from the top."""
+    for axis in axes.flat:
+        axis.axvline(0, color="#30343c", linewidth=1, zorder=1)
+        axis.grid(visible=False, axis="y")
+        axis.spines["left"].set_visible(False)
+        axis.tick_params(axis="y", length=0, pad=8)
+    axes[0][0].set_yticks(range(len(names)), names)
+    axes[0][0].set_ylim(len(names) - 0.4, -0.7)
 
 
 def student_half_width(rows: np.ndarray) -> np.ndarray:

@@ -1,10 +1,6 @@
-"""The generated parts of docs/results.md about the lab, in Markdown.
+"""The generated tables about the lab, in Markdown."""
 
-The part NAME goes between <!-- NAME --> and <!-- /NAME --> in the document.
-"""
-
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from experiments.lab.arms import ARMS
 from experiments.lab.settings import SETTINGS
@@ -17,21 +13,21 @@ from experiments.present.claims import (
     Records,
     answer,
     collapses,
+    exact_p,
     of_arm,
 )
 from gtpo.compare import Comparison, has_collapsed
-from gtpo.errors import DataError
 from gtpo.evaluation.tables import MISSING, markdown
 
 NONE = "Not run yet."
 FIGURES = {1: "curves", 4: "effects", 5: "pass"}
 """The figure above the table of a claim."""
 SHOWN = {
-    "curves": "Training accuracy, complete format and entropy over steps, a line an arm: mean over seeds, smoothed "
-    "over a twentieth of the steps; band: Student's 95 % interval",
-    "effects": "Differences between arms, seed by seed, in held-out accuracy, format, entropy and pass@32: mean over "
-    "seeds with its 95 % interval",
-    "pass": "pass@k and maj@k on held-out problems over k, a line an arm: mean over seeds; band: Student's 95 % "
+    "curves": "Training accuracy, complete format and entropy over steps, one line per method: mean over seeds, "
+    "smoothed over a twentieth of the steps; band: Student's 95 % interval",
+    "effects": "Differences between methods, paired by seed, in held-out accuracy, format, entropy and pass@32: mean "
+    "over seeds with its 95 % interval",
+    "pass": "pass@k and maj@k on held-out problems over k, one line per method: mean over seeds; band: Student's 95 % "
     "interval; in brackets the untrained policy",
 }
 SUMMARY = ("accuracy", "greedy", "format", "greedy-format", "entropy", "entropy-peak", "pass@8", "pass@32", "maj@32")
@@ -47,23 +43,9 @@ def lab_tables(records: Records) -> dict[str, str]:
     return parts
 
 
-def insert(text: str, parts: Mapping[str, str]) -> str:
-    """The document with the generated parts between their markers. Every part must have markers.
-
-    >>> insert("<!-- a -->old<!-- /a -->", {"a": "new"})
-    '<!-- a -->\\nnew\\n<!-- /a -->'
-    """
-    for name, part in parts.items():
-        markers = re.compile(rf"(<!-- {re.escape(name)} -->).*?(<!-- /{re.escape(name)} -->)", re.DOTALL)
-        if not markers.search(text):
-            raise DataError(f"The document has no markers for {name}. Add <!-- {name} --><!-- /{name} --> to it.")
-        text = markers.sub(lambda match, part=part: f"{match[1]}\n{part}\n{match[2]}", text)
-    return text
-
-
 def _summary(records: Records, setting: str) -> str:
     arms = [arm for arm in ARMS if of_arm(records, setting, arm)]
-    header = ["arm", "runs", *(_heading(name) for name in SUMMARY), "collapsed", "health: collapsing"]
+    header = ["method", "runs", *(_heading(name) for name in SUMMARY), "collapsed", "health: collapsing"]
     rows = [[ARMS[arm].title, *_summary_cells(records, setting, arm)] for arm in arms]
     return f"{_titled(setting, [header, *rows])}\n\n{_provenance(records, setting)}"
 
@@ -73,7 +55,7 @@ def _provenance(records: Records, setting: str) -> str:
     hours = sum(float(row["seconds"]) for row in about) / 3600
     known = {name: ", ".join(sorted({row[name] for row in about})) for name in ("commit", "device", "torch")}
     return (
-        f"{len(about)} runs, {hours:.1f} hours of training in all, a thread each ({known['device']}); commit "
+        f"{len(about)} runs, {hours:.1f} hours of training in total, one thread each ({known['device']}); commits "
         f"{known['commit']}; torch {known['torch']}."
     )
 
@@ -94,16 +76,22 @@ def _summary_cells(records: Records, setting: str, arm: str) -> list[str]:
 def _answers(questions: Sequence[Question], records: Records, setting: str) -> str:
     """The figure and the table of a claim in a setting."""
     answers = [(question, answer(question, records, setting)) for question in questions]
-    header = ["", "against", "", "first", "second", "difference", "95 % interval", "runs", "verdict", "more seeds"]
-    rows = [_row(question, comparison) for question, comparison in answers if comparison is not None]
+    header = ["method", "against", "quantity", "first", "second", "difference", "95 % interval", "pairs"]
+    rows = [
+        _row(question, comparison, exact_p(question, records, setting))
+        for question, comparison in answers
+        if comparison is not None
+    ]
     kind = FIGURES.get(questions[0].claim)
     figure = (
-        f"![{SHOWN[kind]}. Setting: {SETTINGS[setting].title}](figures/lab_{kind}_{setting}.svg)\n\n" if kind else ""
+        f"![{SHOWN[kind]}. Setting: {SETTINGS[setting].title}](../../figures/lab_{kind}_{setting}.svg)\n\n"
+        if kind
+        else ""
     )
-    return figure + _titled(setting, [header, *rows]) if rows else ""
+    return figure + _titled(setting, [[*header, "p", "verdict", "more seeds"], *rows]) if rows else ""
 
 
-def _row(question: Question, comparison: Comparison) -> list[str]:
+def _row(question: Question, comparison: Comparison, p: float | None) -> list[str]:
     unit = unit_of(question)
     pairs = str(comparison.num_first) if comparison.is_paired else f"{comparison.num_first} / {comparison.num_second}"
     verdict = plain_verdict(question.quantity, comparison) if question.claim == 4 else VERDICTS[comparison.verdict]
@@ -116,6 +104,7 @@ def _row(question: Question, comparison: Comparison) -> list[str]:
         number(comparison.difference, unit, signed=True),
         interval(comparison, unit),
         pairs,
+        "" if p is None else f"{p:.4f}" if p >= 0.0001 else "< 0.0001",
         f"**{verdict}**",
         "" if comparison.more_seeds is None else str(comparison.more_seeds),
     ]
@@ -133,19 +122,25 @@ def unit_of(question: Question) -> str:
 
 
 def interval(comparison: Comparison, unit: str) -> str:
-    """The 95 % interval of a difference; a dash if it has none.
+    """The 95 % interval of a difference; a dash if it has none. An end just below 0 keeps its sign.
 
     >>> interval(Comparison("accuracy", 0.5, 0.4, 0.1, -0.01, 0.21, 8, 8, True, "not shown", None), "%")
     '−1.0 to +21.0'
+    >>> interval(Comparison("accuracy", 0.5, 0.6, -0.1, -0.21, -0.0001, 8, 8, True, "worse", None), "%")
+    '−21.0 to −0.0'
     """
     if comparison.low is None or comparison.high is None:
         return MISSING
-    return f"{number(comparison.low, unit, signed=True)} to {number(comparison.high, unit, signed=True)}"
+    return " to ".join(_formatted(end, unit, "+") for end in (comparison.low, comparison.high))
 
 
 def number(value: float, unit: str, signed: bool = False) -> str:
+    return _formatted(value, unit, "+z" if signed else "z")
+
+
+def _formatted(value: float, unit: str, flags: str) -> str:
     scale, digits = (100, 1) if unit == "%" else (1, 3)
-    return f"{scale * value:{'+' if signed else ''}z.{digits}f}".replace("-", "−")
+    return f"{scale * value:{flags}.{digits}f}".replace("-", "−")
 
 
 def _heading(name: str) -> str:

@@ -3,7 +3,7 @@
 <spec>_<arm>_seed<n>.json                a run: where it ran, and its curve
 <spec>_<arm>_seed<n>_on_<problems>.json  an evaluation: every metric of every problem (<problems>-greedy: one answer;
                                          <problems>-at-<t>: at another temperature)
-<spec>_<arm>_seed<n>_groups.jsonl        a recorded group, for the token view in docs/results.md
+<spec>_<arm>_seed<n>_groups.jsonl        a recorded group, for the token view in docs/results/mechanism.md
 """
 
 import json
@@ -162,7 +162,7 @@ def over_tests(measured: Measured) -> list[tuple[Comparison, list[float]]]:
     compared: list[tuple[Comparison, list[float]]] = []
     for problems in sets_of(measured):
         for metric in METRICS:
-            first, second = (_means_by_seed(measured, arm, problems, metric) for arm in ("gtpo", "grpo"))
+            first, second = (means_by_seed(measured, arm, problems, metric) for arm in ("gtpo", "grpo"))
             shared = sorted(first.keys() & second.keys())
             if len(shared) > 1:
                 answer = compare_values(f"{problems} {metric}", first, second)
@@ -170,7 +170,8 @@ def over_tests(measured: Measured) -> list[tuple[Comparison, list[float]]]:
     return compared
 
 
-def _means_by_seed(measured: Measured, arm: str, problems: str, metric: str) -> dict[int, float]:
+def means_by_seed(measured: Measured, arm: str, problems: str, metric: str) -> dict[int, float]:
+    """The mean over problems of each run of an arm, by seed."""
     return {
         seed: float(measurement.values[metric].mean())
         for (name, seed, problem_set), measurement in measured.items()

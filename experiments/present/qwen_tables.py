@@ -1,6 +1,6 @@
-"""The generated parts of docs/results.md about the real model, in Markdown."""
+"""The generated tables about the real model, in Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from experiments.lab.arms import ARMS
 from experiments.present.lab_tables import NONE, interval, number
@@ -10,6 +10,7 @@ from experiments.present.qwen_data import (
     Measured,
     arms_of,
     comparisons,
+    means_by_seed,
     means_over_seeds,
     over_runs,
     over_seeds,
@@ -23,6 +24,20 @@ from gtpo.evaluation.metrics import Measurement
 from gtpo.evaluation.tables import MISSING, markdown, paper_rows
 from gtpo.runs.measures import final
 from gtpo.runs.run import Run
+
+IN_ACCURACY = {
+    "GSM8K pass@1, %": ("gsm8k", "pass@1", 100),
+    "GSM8K pass@8, %": ("gsm8k", "pass@8", 100),
+    "GSM8K pass@32, %": ("gsm8k", "pass@32", 100),
+    "MATH-500 pass@1, %": ("math500", "pass@1", 100),
+}
+IN_SIMILARITY = {
+    "distinct completions of 32": ("gsm8k", "distinct_completions", 1),
+    "distinct answers of 32": ("gsm8k", "distinct_answers", 1),
+    "characters that two completions begin with in common": ("gsm8k", "common_beginning", 1),
+    "of the beginning copied from the question, %": ("gsm8k", "copied", 100),
+}
+"""Rows of `each_run`: problem set, metric and scale."""
 
 
 def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
@@ -41,7 +56,7 @@ def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
 
 def _runs_table(runs: Sequence[Run]) -> str:
     ends = ("accuracy at the end, %", "format at the end, %", "entropy at the end", "tokens at the end")
-    rows = [["arm", "seed", "steps", "minutes", *ends, "collapsed", "commit"]]
+    rows = [["method", "seed", "steps", "minutes", *ends, "collapsed", "commit"]]
     for run in runs:
         shown = {"accuracy": (100, 1), "format": (100, 1), "entropy": (1, 3), "length": (1, 0)}
         ended = {name: final(run.series(name)) for name in shown}
@@ -55,11 +70,11 @@ def _runs_table(runs: Sequence[Run]) -> str:
         rows.append([*about, *cells, collapsed, *(commits or [MISSING])])
     caption = (
         "Training accuracy, complete format, entropy and length over steps, smoothed over a twentieth of them: every "
-        "run thin, their mean thick as far as all of them went"
+        "run thin, their mean thick over the steps that all have"
     )
     notes = [note for run in runs for note in run.notes if not note.startswith("commit ")]
     set_up = ", ".join(dict.fromkeys(notes))
-    return f"![{caption}](figures/real_curves.svg)\n\n{markdown(rows)}\n\n{set_up}"
+    return f"![{caption}](../../figures/real_curves.svg)\n\n{markdown(rows)}\n\n{set_up}"
 
 
 def _table_1(measured: Measured) -> str:
@@ -80,11 +95,11 @@ def _evaluations(measured: Measured) -> str:
     caption = (
         "pass@k and maj@k over k on each problem set: mean over seeds; band: bootstrap 95 % interval over problems"
     )
-    return "\n\n".join([f"![{caption}](figures/real_pass.svg)", *parts])
+    return "\n\n".join([f"![{caption}](../../figures/real_pass.svg)", *parts])
 
 
 def _pairs(runs: Sequence[Run], measured: Measured) -> str:
-    rows = [["seed", "steps", "", "GTPO", "GRPO", "difference", "95 % interval over problems", "verdict"]]
+    rows = [["seed", "steps", "metric", "GTPO", "GRPO", "difference", "95 % interval over problems", "verdict"]]
     for seed, answers in pairs(measured).items():
         steps = {run.num_steps for run in runs if run.seed == seed and run.method in ("gtpo", "grpo")}
         about = [str(seed), " and ".join(map(str, sorted(steps)))]
@@ -93,7 +108,19 @@ def _pairs(runs: Sequence[Run], measured: Measured) -> str:
 
 
 def _differences(measured: Measured) -> str:
-    rows = [["", "against", "", "runs", "first", "second", "difference", "95 % interval over problems", "verdict"]]
+    rows = [
+        [
+            "method",
+            "against",
+            "metric",
+            "runs",
+            "first",
+            "second",
+            "difference",
+            "95 % interval over problems",
+            "verdict",
+        ]
+    ]
     for first, second in CONTESTS:
         titles = [ARMS[first].title, ARMS[second].title]
         for comparison in comparisons(measured, first, second):
@@ -118,7 +145,18 @@ def difference_cells(comparison: Comparison) -> list[str]:
 
 
 def _seeds(runs: Sequence[Run]) -> str:
-    rows = [["GTPO against", "", "GTPO", "other", "difference", "95 % interval over seeds", "verdict", "more seeds"]]
+    rows = [
+        [
+            "GTPO against",
+            "quantity",
+            "GTPO",
+            "other",
+            "difference",
+            "95 % interval over seeds",
+            "verdict",
+            "more seeds",
+        ]
+    ]
     for arm, answers in over_runs(runs).items():
         for comparison in answers:
             more = "" if comparison.more_seeds is None else str(comparison.more_seeds)
@@ -127,7 +165,9 @@ def _seeds(runs: Sequence[Run]) -> str:
 
 
 def _tests(measured: Measured) -> str:
-    rows = [["", "GTPO", "GRPO", "seed by seed", "difference", "95 % interval over seeds", "verdict", "more seeds"]]
+    rows = [
+        ["metric", "GTPO", "GRPO", "seed by seed", "difference", "95 % interval over seeds", "verdict", "more seeds"]
+    ]
     for comparison, differences in over_tests(measured):
         first, second, *others = difference_cells(comparison)
         each = ", ".join(number(difference, "%", signed=True) for difference in differences)
@@ -152,12 +192,22 @@ def _alike(measured: Measured) -> str:
         for title, mean in means_over_seeds(measured, "gsm8k").items()
         if all(name in mean.values for name in columns)
     }
-    titles = ("different completions", "different answers", "characters that two completions begin with in common")
-    rows = [["gsm8k", *titles, "of their beginning in the question, %"]]
+    titles = ("distinct completions", "distinct answers", "characters in common at the beginning of two")
+    rows = [["gsm8k", *titles, "of the beginning copied from the question, %"]]
     for title, mean in means.items():
         cells = [estimate(mean, name, scale=1) for name in columns]
         rows.append([title, *cells, estimate(mean, "copied")])
     return markdown(rows) if means else ""
+
+
+def each_run(measured: Measured, rows: Mapping[str, tuple[str, str, int]]) -> str:
+    """The value of every run by seed, a row per metric (problem set, name and scale) and a column per trained arm."""
+    arms = [arm for arm in ("grpo", "grpo-kl", "gtpo", "protect") if arm in arms_of(measured)]
+    table = [["", *(ARMS[arm].title for arm in arms)]]
+    for title, (problems, metric, scale) in rows.items():
+        values = [means_by_seed(measured, arm, problems, metric).values() for arm in arms]
+        table.append([title, *(", ".join(f"{scale * value:.1f}" for value in column) or MISSING for column in values)])
+    return markdown(table)
 
 
 def estimate(measurement: Measurement, metric: str, scale: int = 100) -> str:
@@ -170,7 +220,5 @@ def estimate(measurement: Measurement, metric: str, scale: int = 100) -> str:
 def _how(measurement: Measurement) -> str:
     settings = measurement.header["settings"]
     samples = f"{settings['num_samples']} samples each at temperature {settings['temperature']:g}"
-    return (
-        f"{samples if settings['temperature'] else 'one greedy answer each'}, at most {settings['max_new_tokens']} "
-        f"tokens; in brackets bootstrap 95 % intervals over problems; in parentheses seeds"
-    )
+    drawn = samples if settings["temperature"] else "one greedy answer each"
+    return f"{drawn}, at most {settings['max_new_tokens']} tokens"

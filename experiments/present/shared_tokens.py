@@ -15,9 +15,9 @@ SHARING = ("gtpo", "protect", "skip")
 """The arms that look for conflict tokens at both ends, with λ⁺ = 2, 1 and 0."""
 
 
-def shared_table(records: Records, runs: Sequence[Run]) -> dict[str, str]:
+def shared_table(records: Records, runs: Sequence[Run]) -> str:
     """Conflict tokens per completion and tied groups, in the first and the last eighth of the steps."""
-    rows = [["", "", "runs", "tokens, first eighth", "last", "tied groups, first eighth, %", "last, %"]]
+    rows = [["where", "method", "runs", "tokens, first eighth", "last", "tied groups, first eighth, %", "last, %"]]
     rows_of_arms = [
         (f"lab, {setting}", arm, [record.to_run() for record in of_arm(records, setting, arm)])
         for setting in SETTINGS
@@ -30,7 +30,7 @@ def shared_table(records: Records, runs: Sequence[Run]) -> dict[str, str]:
             tokens, tied = np.mean([shared_tokens(run) for run in side], axis=0)
             cells = [*(f"{value:.1f}" for value in tokens), *(f"{100 * value:.0f}" for value in tied)]
             rows.append([title, ARMS[arm].title, str(len(side)), *cells])
-    return {"shared": markdown(rows) if len(rows) > 1 else NONE}
+    return markdown(rows) if len(rows) > 1 else NONE
 
 
 def shared_tokens(run: Run) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -45,22 +45,29 @@ def contests_by_answer(measured: Measured) -> list[tuple[str, str, str, Comparis
     ]
 
 
-def whole_table(measured: Measured) -> dict[str, str]:
-    """A table of runs and a table of comparisons between arms."""
+def whole_runs(measured: Measured) -> str:
+    """pass@1 of every run on both kinds of problems, and how often it answers with a whole number."""
     parts = by_answer(measured)
     runs = sorted(parts["yes"], key=lambda key: (arms_of(measured).index(key[0]), key[1]))
     if not runs:
-        return {"real-whole": NONE}
+        return NONE
     titles = [f"{kind} ({part[runs[0]].num_problems} problems): pass@1, %" for kind, part in parts.items()]
     rows = [["can a whole number be right?", "seed", *titles, "no: whole numbers among the answers, %"]]
     for key in runs:
         cells = [estimate(part[key], "pass@1") for part in parts.values()]
         rows.append([ARMS[key[0]].title, str(key[1]), *cells, _share(parts["no"][key])])
-    contests = [["pass@1 of", "against", "whole?", "runs", "first", "second", "difference", "95 %", "verdict"]]
+    return markdown(rows)
+
+
+def whole_contests(measured: Measured) -> str:
+    """Comparisons between arms on both kinds of problems."""
+    contests = [
+        ["pass@1 of", "against", "whole?", "runs", "first", "second", "difference", "95 % interval", "verdict"]
+    ]
     for first, second, kind, comparison in contests_by_answer(measured):
         about = [ARMS[first].title, ARMS[second].title, kind]
         contests.append([*about, f"{comparison.num_first}, {comparison.num_second}", *difference_cells(comparison)])
-    return {"real-whole": f"{markdown(rows)}\n\n{markdown(contests)}"}
+    return markdown(contests) if len(contests) > 1 else NONE
 
 
 def _share(measurement: Measurement) -> str:

@@ -2,15 +2,17 @@
 
 import random
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from scipy import stats
 
 from experiments.lab.collect import ABOUT, AFTER, Record, write_data
 from experiments.lab.jobs import Job
-from experiments.leaderboard.__main__ import main
+from experiments.leaderboard.__main__ import DATA, ROOT, draw, main
 from experiments.leaderboard.protocol import ARMS, PRIMARY_ARMS, lab_jobs
 from experiments.leaderboard.standings import standings, table
+from experiments.present.lab_figures import STYLE
 from gtpo.errors import DataError
 
 
@@ -63,18 +65,67 @@ def test_the_table_is_ordered_by_pass_at_8():
     records = make_records("grpo", "balanced")
     rows = table(standings(records, "headroom")).splitlines()[2:]
     means = [100 * outcomes(records, arm).mean() for arm in ("grpo", "balanced")]
-    assert [f"{mean:.1f}" for mean in sorted(means, reverse=True)] == [row.split("|")[4].strip() for row in rows]
+    assert [f"{mean:.1f}" for mean in sorted(means, reverse=True)] == [row.split("|")[7].strip() for row in rows]
 
 
 def test_one_command_writes_page_and_figure(tmp_path):
-    write_data(make_records(*ARMS).values(), tmp_path / "data")
+    records = {**make_records("grpo", "gtpo", setting="comfortable"), **make_records(*ARMS)}
+    write_data(records.values(), tmp_path / "data")
     page = tmp_path / "docs/leaderboard.md"
     page.parent.mkdir()
     assert main(["--data", str(tmp_path / "data"), "--page", str(page)]) == 0
-    assert "## headroom" in page.read_text()
-    assert "prefix baseline" in (tmp_path / "docs/figures/leaderboard.svg").read_text()
+    assert page.read_text().index("## headroom") < page.read_text().index("## comfortable")  # the primary one first
+    drawn = (tmp_path / "docs/figures/leaderboard.svg").read_text()
+    for label in ("prefix baseline", "GRPO", "primary", "other", "not shown"):
+        assert f">{label}<" in drawn
     with pytest.raises(DataError, match="has no runs of the leaderboard"):
         main(["--data", str(tmp_path / "nowhere"), "--page", str(page)])
+
+
+def with_outcomes(differences, arm, setting):
+    """GRPO at 50 %, and one arm that differs from it by `differences`; the other primaries differ by nothing."""
+    records = make_records("grpo", *dict.fromkeys([*PRIMARY_ARMS, arm]), setting=setting)
+    for job, record in records.items():
+        record.after["pass@8"] = 0.5 + (differences[job.seed - 201] if job.arm == arm else 0.0)
+    return records
+
+
+STEADY = [0.03, 0.04, 0.05, 0.03, 0.04, 0.05, 0.04, 0.05]
+BARELY = [0.064, 0.058, 0.018, -0.012, 0.047, -0.01, 0.076, 0.019]
+"""Eight differences whose interval excludes 0: with p = 1/128, and with p = 6/128, which Holm makes 18/128."""
+
+
+@pytest.mark.parametrize(
+    ("differences", "arm", "setting", "verdict"),
+    [
+        (STEADY, "gtpo", "headroom", "better"),
+        ([-d for d in STEADY], "gtpo", "headroom", "worse"),
+        ([*STEADY[:4], *(-d for d in STEADY[4:])], "gtpo", "headroom", "not shown"),
+        (BARELY, "gtpo", "headroom", "not shown"),  # a primary needs Holm's p
+        (BARELY, "negative", "headroom", "better"),
+        (BARELY, "gtpo", "comfortable", "better"),
+    ],
+)
+def test_a_verdict_follows_the_protocol(differences, arm, setting, verdict):
+    found = {each.arm: each for each in standings(with_outcomes(differences, arm, setting), setting)}
+    assert found[arm].verdict == verdict
+    assert found["grpo"].verdict is None
+    assert {each.verdict for name, each in found.items() if name not in (arm, "grpo")} == {"not shown"}
+
+
+def test_an_effect_beyond_the_axis_is_an_arrow_with_its_number(tmp_path):
+    found = standings(with_outcomes([d - 0.45 for d in STEADY], "random", "headroom"), "headroom")
+    with mpl.rc_context(STYLE):
+        draw({"headroom": found}, tmp_path / "figure.svg")
+    assert ">−40.9<" in (tmp_path / "figure.svg").read_text()
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the leaderboard has no runs yet")
+def test_the_committed_page_is_that_of_the_committed_data(tmp_path):
+    assert main(["--page", str(tmp_path / "leaderboard.md")]) == 0
+    assert (ROOT / "docs/leaderboard.md").read_text() == (tmp_path / "leaderboard.md").read_text()
+    assert "(leaderboard.md)" in (ROOT / "docs/results.md").read_text()
+    assert "leaderboard.md" in (ROOT / "mkdocs.yml").read_text()
 
 
 def test_every_scheme_has_an_arm_with_eight_seeds_in_every_setting():

@@ -5,12 +5,13 @@ import statistics
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from experiments.lab.collect import ABOUT, AFTER, Record, read_data, write_data
 from experiments.lab.jobs import Job
-from experiments.present.__main__ import ROOT, main, tables
-from experiments.present.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, peak_entropy
-from experiments.present.headline import headline, signs
+from experiments.present.__main__ import ROOT, generated_files, main, marked_parts
+from experiments.present.claims import COLLAPSED, HEALTH, QUESTIONS, Question, answer, exact_p, peak_entropy
+from experiments.present.documents import TABLE_PAGES, insert
 from experiments.present.lab_figures import (
     draw_curves,
     draw_effects,
@@ -19,8 +20,10 @@ from experiments.present.lab_figures import (
     figure_of,
     student_half_width,
 )
-from experiments.present.lab_tables import insert, lab_tables
+from experiments.present.lab_tables import lab_tables
+from experiments.present.verdicts import CLAIMS, looks
 from gtpo.errors import DataError
+from gtpo.statistics import bootstrap_interval
 
 
 def record(arm, seed, accuracy, entropy=0.3, setting="comfortable", num_steps=40):
@@ -135,7 +138,7 @@ def test_tables_contain_every_answer_and_their_number(records):
     assert parts["lab-claim-5"].count("| GTPO | GRPO |") == 3
     rows = [line for claim in range(1, 6) for line in parts[f"lab-claim-{claim}"].splitlines() if "**" in line]
     asked = {tuple(line.split(" | ")[:3]) for line in rows if "| – |" not in line}  # some answer two claims
-    assert headline(records, [], {})["looks"].startswith(f"{len(asked)} comparisons")
+    assert looks(records, [], {}).startswith(f"{len(asked)} comparisons")
 
 
 def test_an_arm_that_shares_a_single_seed_is_not_compared(records):
@@ -160,29 +163,35 @@ def test_a_part_without_markers_is_an_error():
         insert("nothing here", {"lab-runs": "x"})
 
 
+@pytest.fixture
+def root(tmp_path):
+    """A folder with the pages that have generated parts, and nothing between their markers."""
+    for path, parts in marked_parts(tmp_path / "nothing").items():
+        page = tmp_path / path
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("before " + "".join(f"<!-- {name} --><!-- /{name} -->" for name in parts) + " after")
+    return tmp_path
+
+
 @pytest.mark.filterwarnings("error")
-def test_one_command_draws_figures_and_tables_and_repeats_them_exactly(records, tmp_path):
-    write_data(records.values(), tmp_path / "data")
-    document = tmp_path / "results.md"
-    names = tables(tmp_path / "data")
-    document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in names))
-    readme = tmp_path / "README.md"
-    readme.write_text("before <!-- signs --><!-- /signs --> after")
-    arguments = ["--data", str(tmp_path / "data"), "--figures", str(tmp_path / "f"), "--document", str(document)]
-    arguments += ["--readme", str(readme)]
+def test_one_command_draws_figures_and_tables_and_repeats_them_exactly(records, root):
+    write_data(records.values(), root / "data")
+    arguments = ["--data", str(root / "data"), "--root", str(root)]
     assert main(arguments) == 0
+    signs = (root / "README.md").read_text()
+    assert "[final accuracy at least GRPO's](docs/results/claim-1-accuracy.md) | **+** |" in signs
+    assert "[does not collapse where GRPO does](docs/results/claim-3-collapse.md) | not run |" in signs
     # the four seeds that both have
-    assert "final accuracy at least GRPO's | + |" in readme.read_text()
-    assert "lab, comfortable: 4 seeds" in readme.read_text()
-    drawn = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
-    assert {f"lab_{kind}_comfortable.svg" for kind in ("curves", "pass", "effects")} == set(drawn)
-    assert b"GRPO (5)" in drawn["lab_curves_comfortable.svg"]
-    text = document.read_text()
-    main(arguments)
-    assert document.read_text() == text
-    assert {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()} == drawn
+    assert "| lab, comfortable | 4 | 87.5 | 85.0 | +2.5 |" in (root / "docs/results/claim-1-accuracy.md").read_text()
+    drawn = {path.name for path in (root / "docs/figures").iterdir()}
+    assert drawn == {f"lab_{kind}_comfortable.svg" for kind in ("curves", "pass", "effects")} | {"overview.svg"}
+    assert "GRPO (5)" in (root / "docs/figures/lab_curves_comfortable.svg").read_text()
+    tables = (root / "docs/results/tables/claim-1.md").read_text()
     for words in ("mean over seeds", "smoothed over a twentieth", "Student's 95 % interval", "comfortable: the lab's"):
-        assert words in text.partition("figures/lab_curves")[0].rpartition("![")[2]
+        assert words in tables.partition("figures/lab_curves")[0].rpartition("![")[2]
+    written = {path: path.read_bytes() for path in (root / "docs").rglob("*.*")}
+    main(arguments)
+    assert {path: path.read_bytes() for path in (root / "docs").rglob("*.*")} == written
 
 
 @pytest.mark.parametrize("draw", [draw_curves, draw_pass, draw_effects])
@@ -207,11 +216,46 @@ def test_bands_do_not_reach_below_zero():
 
 
 @pytest.mark.slow
-def test_the_tables_of_the_document_are_those_of_the_committed_data():
-    text, readme = (ROOT / "docs" / "results.md").read_text(), (ROOT / "README.md").read_text()
-    parts = tables()
-    assert insert(text, parts) == text
-    assert insert(readme, {"signs": signs(parts["headline"])}) == readme
+def test_the_tables_and_signs_of_the_documents_are_those_of_the_committed_data():
+    files = generated_files()
+    assert {path: (ROOT / path).read_text() for path in files} == files
+    tables = ROOT / "docs/results/tables"
+    assert {path.name for path in tables.iterdir()} == {*TABLE_PAGES, "README.md"}  # none is left over
+    for path, parts in marked_parts().items():
+        text = (ROOT / path).read_text()
+        assert insert(text, parts) == text, path
+
+
+@pytest.mark.parametrize("setting", ["comfortable", "edge"])
+def test_a_verdict_needs_more_than_the_bootstrap(setting):
+    records = read_data()
+    comparison = answer(Question(5, "gtpo", "grpo", "pass@32"), records, setting)
+    values = [
+        {job.seed: one.after["pass@32"] for job, one in records.items() if (job.setting, job.arm) == (setting, arm)}
+        for arm in ("gtpo", "grpo")
+    ]
+    differences = np.array([value - values[1][seed] for seed, value in values[0].items() if seed in values[1]])
+    student = stats.ttest_1samp(differences, 0).confidence_interval()
+    assert bootstrap_interval(differences)[1] < 0  # by itself it would call both
+    assert (comparison.verdict == "worse") == (student.high < 0) == (setting == "edge")
+
+
+def test_an_exact_p_needs_eight_pairs(records):
+    question = Question(1, "gtpo", "grpo", "accuracy")
+    assert exact_p(question, records, "comfortable") is None
+    more = by_job(
+        *(record(arm, seed, 0.5 + 0.1 * (arm == "gtpo")) for arm in ("gtpo", "grpo") for seed in range(9, 13))
+    )
+    assert exact_p(question, {**records, **more}, "comfortable") == 2 / 2**8
+    assert "| 0.0078 | **holds** |" in lab_tables({**records, **more})["lab-claim-1"]
+    assert exact_p(Question(3, "gtpo", "grpo", COLLAPSED), {**records, **more}, "comfortable") is None
+
+
+def test_every_claim_has_a_page_that_links_to_its_tables():
+    assert {claim.question for claim in CLAIMS} <= set(QUESTIONS)
+    for name, page in TABLE_PAGES.items():
+        text = (ROOT / "docs/results/tables" / page.page).read_text()
+        assert f"tables/{name}" in text, name
 
 
 def test_questions_are_asked_once():

@@ -10,8 +10,7 @@ import pytest
 from experiments.lab.collect import main as collect
 from experiments.lab.collect import rows_of
 from experiments.present.__main__ import main as present
-from experiments.present.__main__ import tables
-from experiments.present.headline import headline
+from experiments.present.__main__ import marked_parts
 from experiments.present.lab_figures import COLORS
 from experiments.present.qwen_data import (
     CONTESTS,
@@ -22,9 +21,10 @@ from experiments.present.qwen_data import (
     read_runs,
     real_collapses,
 )
-from experiments.present.qwen_tables import real_tables
+from experiments.present.qwen_tables import IN_ACCURACY, each_run, real_tables
 from experiments.present.shared_tokens import shared_table, shared_tokens
-from experiments.present.whole_numbers import whole_table
+from experiments.present.verdicts import CLAIMS, QWEN, verdicts
+from experiments.present.whole_numbers import whole_contests, whole_runs
 from gtpo.runs.run import Run
 
 
@@ -98,8 +98,9 @@ def test_problem_sets_are_compared_over_seeds(tmp_path):
     assert answer.verdict == "better"
     row = "| gsm8k pass@1 | 62.5 | 33.3 | +25.0, +37.5, +25.0 | +29.2 |"
     assert row in real_tables([], measured)["real-tests"]
-    head = headline({}, read_runs(tmp_path), measured)["headline"]
-    assert "62.5 against 33.3: **holds**" in head
+    found = verdicts({}, read_runs(tmp_path), measured)
+    assert found[CLAIMS[0]][QWEN].verdict == "better"
+    assert "| GSM8K pass@1, % | 25.0, 25.0, 50.0 | 50.0, 62.5, 75.0, 100.0 |" in each_run(measured, IN_ACCURACY)
 
 
 def test_every_compared_arm_has_a_colour():
@@ -115,7 +116,7 @@ def test_collapses_of_the_real_model_are_counted_against_the_untrained_one(tmp_p
 
 
 def test_problems_of_math500_are_split_by_the_kind_of_their_answer(tmp_path):
-    assert whole_table({})["real-whole"] == "Not run yet."
+    assert whole_runs({}) == whole_contests({}) == "Not run yet."
     for arm, right in (("gtpo", 4), ("grpo", 7)):
         make_result(tmp_path, arm, 2, right, "math500")
         path = tmp_path / f"qwen_{arm}_seed2_on_math500.json"
@@ -123,11 +124,13 @@ def test_problems_of_math500_are_split_by_the_kind_of_their_answer(tmp_path):
         content["values"] |= {"takes_whole": [1.0] * 2 + [0.0] * 6, "answered": [1.0] * 2 + [0.5] * 6}
         content["values"] |= {"answered_whole": [1.0] * 2 + [0.125] * 6}
         path.write_text(json.dumps(content))
-    table = whole_table(read_measurements(tmp_path))["real-whole"]
+    measured = read_measurements(tmp_path)
+    table = whole_runs(measured)
     assert "yes (2 problems): pass@1, % | no (6 problems): pass@1, %" in table
     assert "| GTPO | 2 | 100.0 [100.0, 100.0] | 33.3 [0.0, 66.7] | 25 |" in table
-    assert "| GTPO | GRPO | yes | 1, 1 | 100.0 | 100.0 | +0.0 |" in table
-    assert "| GTPO | GRPO | no | 1, 1 | 33.3 | 83.3 | −50.0 |" in table
+    contests = whole_contests(measured)
+    assert "| GTPO | GRPO | yes | 1, 1 | 100.0 | 100.0 | +0.0 |" in contests
+    assert "| GTPO | GRPO | no | 1, 1 | 33.3 | 83.3 | −50.0 |" in contests
 
 
 def test_the_similarity_of_completions_is_shown_in_numbers_and_percent(tmp_path):
@@ -152,23 +155,13 @@ def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
     assert sorted(path.name for path in (data / "real").iterdir()) == [
         f"qwen_{arm}_seed1{ending}" for arm in ("grpo", "gtpo") for ending in (".json", "_on_gsm8k.json")
     ]
-    document = tmp_path / "results.md"
-    document.write_text("".join(f"<!-- {name} --><!-- /{name} -->\n" for name in tables(data)))
-    present(
-        [
-            "--data",
-            str(data),
-            "--figures",
-            str(tmp_path / "f"),
-            *("--document", str(document)),
-            *("--readme", str(document)),
-        ]
-    )
-    assert {path.stem for path in (tmp_path / "f").iterdir()} == {"real_curves", "real_pass"}
-    assert "| GTPO | 1 | 2 |" in document.read_text()
-    head = document.read_text().partition("<!-- headline -->")[2]
-    assert "Qwen2.5-Coder-1.5B on GSM8K: 1 seed, 2 steps" in head
-    assert "62.5 against 50.0" not in head  # a single seed is not enough
+    for path, parts in marked_parts(data).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("".join(f"<!-- {name} --><!-- /{name} -->" for name in parts))
+    present(["--data", str(data), "--root", str(tmp_path)])
+    assert {path.stem for path in (tmp_path / "docs/figures").iterdir()} == {"real_curves", "real_pass"}
+    assert "| GTPO | 1 | 2 |" in (tmp_path / "docs/results/tables/qwen-runs.md").read_text()
+    assert "claim-1-accuracy.md) | not run |" in (tmp_path / "README.md").read_text()  # a single seed is not enough
     assert not (data / "lab_runs.csv").exists()  # there are no results of the lab
 
 
@@ -180,5 +173,5 @@ def test_shared_tokens_are_counted_in_groups_that_are_not_tied():
     (first, last), tied = shared_tokens(run)
     assert (first, last) == pytest.approx((10, 20))  # the share of all tokens halves, and what is shared doubles
     assert tied == (0, 0.75)
-    assert "| Qwen, seed 1 | GTPO | 1 | 10.0 | 20.0 | 0 | 75 |" in shared_table({}, [run])["shared"]
-    assert shared_table({}, [dataclasses.replace(run, rows=[{"step": 1}])])["shared"] == "Not run yet."
+    assert "| Qwen, seed 1 | GTPO | 1 | 10.0 | 20.0 | 0 | 75 |" in shared_table({}, [run])
+    assert shared_table({}, [dataclasses.replace(run, rows=[{"step": 1}])]) == "Not run yet."
