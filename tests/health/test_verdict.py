@@ -27,6 +27,7 @@ LATE = [
     ("gradient_exploding", 1, {"grad_norm": to(15.0, at=36)}),
     ("gradient_exploding", 2, {"grad_norm": to(150.0, at=36)}),
     ("gradient_exploding", 1, {"grad_norm": lambda step: 40.0 if step == 38 else 1.0}),  # a spike
+    ("gradient_exploding", 1, {"grad_norm": lambda step: 5000.0 if step == 38 else 1.0}),  # one step, however large
     ("no_gradient", 2, {"grad_norm": to(0.0), TIED: 0.1}),
     ("entropy_rising", 1, {"entropy": to(0.75, 0.4)}),
     ("entropy_rising", 2, {"entropy": to(1.1, 0.4)}),
@@ -122,6 +123,14 @@ def test_trouble_from_the_start_is_found_without_anything_to_compare_with(kind, 
     verdicts = health_of(rows(60, **columns))
     assert first_alarms(verdicts)[kind, level].step == step
     assert all(verdict.level == level for verdict in verdicts[step - 1 :])
+
+
+def test_a_task_that_is_solved_from_the_start_need_not_be_learned():
+    def reward(step):
+        return 0.95 + 0.03 * (-1) ** step
+
+    assert health_of(rows(60, reward=reward))[-1].name == "healthy"
+    assert health_of(rows(60, reward=lambda step: 2 * reward(step)))[-1].name == "warning"  # the top is not known
 
 
 @pytest.mark.parametrize("columns", SOUND)

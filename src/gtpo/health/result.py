@@ -38,12 +38,13 @@ Check = Callable[[State], Result]
 
 
 def check(
-    *needs: str, looks_at: tuple[str, ...] = (), rows: int = 1, steps: int = 1
+    *needs: str, in_row: tuple[str, ...] = (), looks_at: tuple[str, ...] = (), rows: int = 1, steps: int = 1
 ) -> Callable[[Callable[[State], Findings]], Check]:
     """Turn a function that yields findings into a check that runs when the run has logged what it needs.
 
     Args:
         needs: what must be logged: meanings of gtpo.logged.
+        in_row: logged names of which the last row must have one, whatever its value.
         looks_at: what the function uses if it is logged.
         rows: how many rows must be logged.
         steps: how many steps they must cover.
@@ -54,6 +55,8 @@ def check(
 
         @functools.wraps(find)
         def run(state: State) -> Result:
+            if in_row and not any(name in state.row for name in in_row):
+                return Result(kind, skipped=f"{' and '.join(in_row)} not logged")
             missing = [meaning for meaning in needs if not len(state[meaning])]
             if missing:
                 return Result(kind, skipped=f"{' and '.join(MEANINGS[name][0] for name in missing)} not logged")
