@@ -13,10 +13,6 @@ def fall(step):
     return 0.6 if step < 20 else 0.0
 
 
-def rise_and_fall(step):
-    return 0.4 + step / 100 if step < 20 else 0.0
-
-
 @pytest.mark.parametrize(
     ("columns", "count", "name"),
     [
@@ -92,7 +88,7 @@ def test_a_run_of_gtpo_is():
 @pytest.mark.parametrize(
     ("columns", "advice"),
     [
-        ({"reward": rise_and_fall, TIED: lambda step: float(step >= 20)}, "Halve the learning rate"),  # dead
+        ({"reward": fall, TIED: lambda step: float(step >= 20)}, "Halve the learning rate"),  # dead
         ({"reward": 0.5, TIED: 1.0}, "Check the reward function and the difficulty"),  # constant
         ({"reward": lambda step: 0.9 + step / 1000, TIED: 0.9}, "harder problems"),  # solved
         ({"reward": lambda step: min(0.0, step / 20 - 1), TIED: 0.9}, "Read some completions"),  # gamed or solved

@@ -9,7 +9,7 @@ import statistics
 
 from gtpo.files import is_number
 from gtpo.health.result import Finding, Findings, check, level_of
-from gtpo.health.state import State
+from gtpo.health.state import WINDOW, State
 from gtpo.logged import LN2
 
 EARLY_STEPS = 30
@@ -17,10 +17,10 @@ EARLY_STEPS = 30
 
 
 def smaller_steps(state: State) -> str:
-    """The remedy for updates that are too large. A run that was never better than at its start had better restart."""
+    """The remedy for updates that are too large."""
     reward = state["reward"]
-    was_better = not len(reward) or reward.best > reward.first
-    if state.steps[-1] <= EARLY_STEPS or not was_better:
+    died_at_once = len(reward) > WINDOW and max(reward.values[WINDOW:]) < reward.first
+    if state.steps[-1] <= EARLY_STEPS or died_at_once:
         return "Start again with a smaller learning rate (a third or less) and with warm-up (warmup_steps)"
     return "Halve the learning rate and continue from the last healthy checkpoint"
 
@@ -38,7 +38,7 @@ def not_finite(state: State) -> Findings:
 def gradient_exploding(state: State) -> Findings:
     """Gradients are many times their usual size. Clipping protects the weights only for a while."""
     track, usual = state["grad_norm"], state["grad_norm"].usual
-    lasting, spike = statistics.median(track.values[-5:]) / usual, max(track.values[-5:]) / usual
+    lasting, spike = statistics.median(track.values[-WINDOW:]) / usual, max(track.values[-WINDOW:]) / usual
     if level := level_of(lasting, 10, 100):
         reason = f"the gradient norm is {lasting:.0f} times its usual {usual:.3g}"
         yield Finding("gradient_exploding", level, reason, f"{smaller_steps(state)}, or lower max_grad_norm")
