@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gtpo.health.held_out import HeldOut
-from gtpo.health.verdict import CHECKS, Health, first_alarms, health_of
+from gtpo.health.verdict import CHECKS, Health, first_alarms, health_of, last_verdict
 from tests.runs.making import rows
 
 LENGTH, CUT, TIED = "completions/mean_length", "completions/clipped_ratio", "frac_reward_zero_std"
@@ -190,6 +190,19 @@ def test_chance_alone_is_no_fall_however_long_a_run_is():
     falls = [finding for verdict in verdicts for finding in verdict.findings if finding.kind != "nothing_learned"]
     assert len(falls) < 40  # 1 % of the rows
     assert max((fall.level for fall in falls), default=0) < 2
+
+
+def test_most_runs_that_learn_nothing_are_warned_of_and_few_that_learn():
+    def share(gain):
+        warned = 0
+        for seed in range(100):
+            rng = random.Random(seed)
+            metrics = rows(60, reward=lambda step, rng=rng: 0.4 + gain * step / 60 + rng.gauss(0, 0.06))
+            warned += last_verdict(metrics).name == "warning"
+        return warned / 100
+
+    assert share(0.0) > 0.6
+    assert share(0.1) < 0.02
 
 
 def test_the_most_severe_finding_decides_the_verdict():

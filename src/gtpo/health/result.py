@@ -56,10 +56,10 @@ def check(
         @functools.wraps(find)
         def run(state: State) -> Result:
             if in_row and not any(name in state.row for name in in_row):
-                return Result(kind, skipped=f"{' and '.join(in_row)} not logged")
+                return Result(kind, skipped=f"{' and '.join(in_row)} not in the last row")
             missing = [meaning for meaning in needs if not len(state[meaning])]
             if missing:
-                return Result(kind, skipped=f"{' and '.join(MEANINGS[name][0] for name in missing)} not logged")
+                return Result(kind, skipped=f"{' and '.join(map(_name_of, missing))} not logged")
             fewest = min([len(state[meaning]) for meaning in needs], default=state.num_rows)
             if fewest < rows:
                 return Result(kind, skipped=f"needs {rows} logged rows, has {fewest}")
@@ -73,6 +73,12 @@ def check(
         return run
 
     return decorate
+
+
+def _name_of(meaning: str) -> str:
+    """The name under which TRL logs it; GTPO's if only GTPO does."""
+    names = MEANINGS[meaning]
+    return next((name for name in names if not name.startswith("gtpo/")), names[0])
 
 
 def _values(track: Track) -> dict[str, float]:
