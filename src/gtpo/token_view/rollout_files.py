@@ -110,8 +110,9 @@ def _by_run(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 def _with_number(row: Row) -> Row:
     """The row with its step as a number. Earlier versions of TRL log it as text."""
     step = row.get("step")
-    is_text = isinstance(step, str) and step.isdecimal() and len(step) < 16
-    return {**row, "step": int(step)} if is_text else row
+    if isinstance(step, str) and step.isdecimal() and len(step) < 16:
+        return {**row, "step": int(step)}
+    return row
 
 
 def _rows(path: Path, skipped: Counter[str], notes: list[str]) -> Iterator[Row]:
