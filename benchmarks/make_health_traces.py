@@ -40,8 +40,8 @@ TRACES: dict[str, dict[str, Any]] = {
     "broken_tied_s15": {"reward": "constant", **GTPO},
     "broken_uniform_s22": {"random_weights": True, "learning_rate": 1e-5},
     "broken_uniform_s23": {"random_weights": True, "learning_rate": 1e-5, **GTPO},
-    "broken_nan_s16": {"nan_at": 25},
-    "broken_nan_s17": {"nan_at": 3},
+    "broken_nan_s16": {"gradient_at": 25, "gradient_factor": math.nan},
+    "broken_nan_s17": {"gradient_at": 3, "gradient_factor": math.nan},
     "broken_late_s20": {"learning_rate": 1e-4, "jump_at": 36, "steps": 60},
     "broken_late_s21": {"learning_rate": 1e-4, "jump_at": 48, "steps": 60, **GTPO},
     "broken_hack_length_s6": {"learning_rate": 5e-4, "reward": "long", "steps": 60},
@@ -66,13 +66,23 @@ TRACES: dict[str, dict[str, Any]] = {
     "broken_batch_s27": {"learning_rate": 6e-3, **BATCH, **GTPO},
     "sound_batch_s36": {"learning_rate": 1e-4, **BATCH, **GTPO},
     "sound_batch_s37": {"learning_rate": 1e-4, **BATCH},
+    "broken_explosion_s41": {"learning_rate": 5e-4, "trl": {"entropy_coef": 0.5}},
+    "broken_explosion_s43": {"learning_rate": 1e-3, "trl": {"entropy_coef": 0.3}, **GTPO},
+    "broken_gradient_s45": {"gradient_at": 25, "gradient_factor": 1e3},
+    "broken_no_gradient_s47": {"gradient_at": 1, "gradient_factor": 0.0},
+    "sound_warm_up_s51": {"learning_rate": 3e-4, "trl": {"warmup_steps": 10}, **BATCH},
+    "sound_temperature_s53": {"temperature": 0.6, "steps": 60, **GTPO},
+    "sound_groups_of_4_s55": {"steps": 60, "trl": {"num_generations": 4}},
+    "sound_kl_s57": {"learning_rate": 2e-4, "trl": {"beta": 0.04}, **BATCH},
+    "sound_negative_s59": {"reward": "penalty", **BATCH, **GTPO},
+    "sound_two_updates_s61": {"trl": {"num_iterations": 2, "gradient_accumulation_steps": 2}, "steps": 60},
 }
-"""The options of each trace on top of `DEFAULTS`, in the order in which they are made."""
+"""The options of each trace on top of `DEFAULTS`, in the order in which they are made. `trl`: other options of TRL."""
 
 DEFAULTS: dict[str, Any] = {
     "method": "grpo", "reward": "right", "learning_rate": 1e-4, "num_prompts": 1, "steps": 40, "logging_steps": 1,
-    "max_completion_length": 80, "temperature": 1.0, "random_weights": False, "sampler_noise": 0.0, "nan_at": None,
-    "jump_at": None,
+    "max_completion_length": 80, "temperature": 1.0, "random_weights": False, "sampler_noise": 0.0,
+    "gradient_at": None, "gradient_factor": 1.0, "jump_at": None, "trl": {},
 }  # fmt: skip
 
 
@@ -80,6 +90,7 @@ def reward_functions(kind: str, seed: int) -> list[Callable[..., list[float]]]:
     """The rewards of a trace. `solved` and `tags` are sound; the other kinds change or add to them."""
     rng = random.Random(seed)
     sign = -1.0 if kind == "wrong_sign" else 1.0
+    offset = -1.0 if kind == "penalty" else 0.0
 
     def matches(completions: Any) -> list[re.Match[str] | None]:
         return [COMPLETE.fullmatch(completion[0]["content"]) for completion in completions]
@@ -88,10 +99,10 @@ def reward_functions(kind: str, seed: int) -> list[Callable[..., list[float]]]:
         pairs = zip(matches(completions), gold, strict=True)
         right = [float(match is not None and match[2].strip() == answer) for match, answer in pairs]
         log_metric(TRUE_ACCURACY, sum(right) / len(right))
-        return [sign * value for value in right]
+        return [sign * value + offset for value in right]
 
     def tags(completions: Any, **_: Any) -> list[float]:
-        return [sign * float(match is not None) for match in matches(completions)]
+        return [sign * float(match is not None) + offset for match in matches(completions)]
 
     def length(completion_ids: Any, **_: Any) -> list[float]:
         return [len(ids) / 20 for ids in completion_ids]
@@ -134,6 +145,7 @@ def make(name: str, folder: Path) -> list[dict[str, Any]]:
         "output_dir": str(folder), "seed": seed, "max_steps": made_with["steps"], "num_generations": 8,
         "per_device_train_batch_size": 8 * made_with["num_prompts"], "save_strategy": "no", "report_to": "none",
         "use_cpu": True, "bf16": False, "disable_tqdm": True, "gradient_checkpointing": False,
+        **made_with["trl"],
     }  # fmt: skip
     problems = lab_problems("train", made_with["num_prompts"] * made_with["steps"], seed=100 + seed)
     prompts = [
@@ -152,8 +164,8 @@ def make(name: str, folder: Path) -> list[dict[str, Any]]:
         train_dataset=Dataset.from_list(prompts),
         processing_class=AutoTokenizer.from_pretrained(lab_model_dir()),
     )
-    if made_with["nan_at"] is not None:
-        break_gradient(trainer, made_with["nan_at"])
+    if made_with["gradient_at"] is not None:
+        break_gradient(trainer, made_with["gradient_at"], made_with["gradient_factor"])
     if made_with["jump_at"] is not None:
         raise_learning_rate(trainer, made_with["jump_at"])
     if made_with["sampler_noise"]:
@@ -161,17 +173,21 @@ def make(name: str, folder: Path) -> list[dict[str, Any]]:
     try:
         trainer.train()
     except RuntimeError:
-        if made_with["nan_at"] is None:
+        if not math.isnan(made_with["gradient_factor"]):
             raise  # only weights that are NaN cannot be sampled from
     rows = [row for row in trainer.state.log_history if "loss" in row]
     rows[0]["health/vocab_size"] = model.config.vocab_size
     return rows
 
 
-def break_gradient(trainer: Any, step: int) -> None:
-    """From this step on, the gradient of one weight is NaN."""
-    weight = next(trainer.model.parameters())
-    weight.register_hook(lambda gradient: gradient * math.nan if trainer.state.global_step + 1 >= step else gradient)
+def break_gradient(trainer: Any, step: int, factor: float) -> None:
+    """From this step on, the gradient of every weight is multiplied by `factor`."""
+
+    def broken(gradient: Any) -> Any:
+        return gradient * factor if trainer.state.global_step + 1 >= step else gradient
+
+    for weight in trainer.model.parameters():
+        weight.register_hook(broken)
 
 
 def raise_learning_rate(trainer: Any, step: int) -> None:

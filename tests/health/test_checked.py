@@ -37,6 +37,17 @@ def test_a_run_logged_every_ten_steps_that_dies_at_once_is_found_in_its_second_r
     assert [verdict.level for verdict in health_of(dead)][1:] == [2, 2, 2]
 
 
+def test_a_reward_that_is_lost_after_the_first_row_of_ten_steps_is_found_although_groups_are_not_tied():
+    def lost(row):
+        return 0.4 if row == 1 else 0.02 + 0.01 * (row % 2)
+
+    verdicts = health_of([{"step": 10 * row, "reward": lost(row), TIED: 0.7} for row in range(1, 11)])
+    assert [verdict.level for verdict in verdicts] == [0] * 5 + [2] * 5
+    assert "in the first logged row" in verdicts[-1].reason
+    by_step = health_of([{"step": row, "reward": lost(row), TIED: 0.7} for row in range(1, 11)])
+    assert by_step[-1].level == 0  # one row of one step is high by chance
+
+
 def test_every_check_either_ran_on_values_or_says_why_not():
     metrics = rows(12, reward=lambda step: step / 10, **{"rewards/solved/mean": 0.5, "rewards/tags/mean": 0.25})
     verdict = health_of(metrics)[-1]
@@ -78,7 +89,7 @@ def test_a_run_of_gtpo_is():
     ("columns", "advice"),
     [
         ({"reward": fall, TIED: lambda step: float(step >= 20)}, "Halve the learning rate"),  # dead
-        ({"reward": 0.5, TIED: 1.0}, "Check the reward function"),  # constant
+        ({"reward": 0.5, TIED: 1.0}, "Check the reward function and the difficulty"),  # constant
         ({"reward": lambda step: 0.9 + step / 1000, TIED: 0.9}, "harder problems"),  # solved
         ({"reward": lambda step: min(0.0, step / 20 - 1), TIED: 0.9}, "Read some completions"),  # gamed or solved
         ({"reward": lambda step: 0.1 * (step % 12 == 0), TIED: 0.9}, "easier problems"),  # too hard
@@ -91,12 +102,23 @@ def test_the_advice_on_tied_groups_depends_on_the_reason(columns, advice):
     assert ("easier problems" in remedies) == (advice == "easier problems")
 
 
-def test_a_run_that_dies_early_is_told_to_start_again():
-    died = health_of(rows(20, reward=lambda step: 0.6 if step < 4 else 0.0, **{TIED: lambda step: float(step > 3)}))[
-        -1
-    ]
+@pytest.mark.parametrize("count", [20, 400])
+def test_a_run_that_dies_early_is_told_to_start_again_however_late_it_is_judged(count):
+    columns = {"reward": lambda step: 0.6 if step < 4 else 0.0, TIED: lambda step: float(step > 3)}
+    died = health_of(rows(count, **columns))[-1]
     assert died.level == 2
-    assert "Start again with a smaller learning rate" in died.findings[0].remedy
+    for finding in died.findings:
+        assert "Start again with a smaller learning rate" in finding.remedy
+
+
+def test_what_was_not_logged_was_not_checked():
+    skipped = {result.kind: result.skipped for result in health_of(rows(12, accuracy=0.5))[-1].skipped}
+    assert skipped["not_finite"] == "loss and grad_norm not in the last row"
+    assert skipped["nothing_scored"] == "reward not in the last row"
+    assert skipped["groups_tied"] == "frac_reward_zero_std not logged"  # the name that TRL has for it
+    assert skipped["completions_filtered"] == "gtpo/frac_kept not logged"
+    checked = {result.kind for result in health_of(rows(12, grad_norm=float("nan"), reward=None))[-1].checked}
+    assert {"not_finite", "nothing_scored"} <= checked
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"before": 3, "after": {"accuracy": "x", "format": 7}}'])

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gtpo.health.held_out import HeldOut
-from gtpo.health.verdict import CHECKS, Health, first_alarms, health_of
+from gtpo.health.verdict import CHECKS, Health, first_alarms, health_of, last_verdict
 from tests.runs.making import rows
 
 LENGTH, CUT, TIED = "completions/mean_length", "completions/clipped_ratio", "frac_reward_zero_std"
@@ -27,6 +27,7 @@ LATE = [
     ("gradient_exploding", 1, {"grad_norm": to(15.0, at=36)}),
     ("gradient_exploding", 2, {"grad_norm": to(150.0, at=36)}),
     ("gradient_exploding", 1, {"grad_norm": lambda step: 40.0 if step == 38 else 1.0}),  # a spike
+    ("gradient_exploding", 1, {"grad_norm": lambda step: 5000.0 if step == 38 else 1.0}),  # one step, however large
     ("no_gradient", 2, {"grad_norm": to(0.0), TIED: 0.1}),
     ("entropy_rising", 1, {"entropy": to(0.75, 0.4)}),
     ("entropy_rising", 2, {"entropy": to(1.1, 0.4)}),
@@ -124,6 +125,14 @@ def test_trouble_from_the_start_is_found_without_anything_to_compare_with(kind, 
     assert all(verdict.level == level for verdict in verdicts[step - 1 :])
 
 
+def test_a_task_that_is_solved_from_the_start_need_not_be_learned():
+    def reward(step):
+        return 0.95 + 0.03 * (-1) ** step
+
+    assert health_of(rows(60, reward=reward))[-1].name == "healthy"
+    assert health_of(rows(60, reward=lambda step: 2 * reward(step)))[-1].name == "warning"  # the top is not known
+
+
 @pytest.mark.parametrize("columns", SOUND)
 def test_what_is_only_close_to_trouble_is_healthy(columns):
     verdicts = health_of(rows(40, **columns))
@@ -181,6 +190,19 @@ def test_chance_alone_is_no_fall_however_long_a_run_is():
     falls = [finding for verdict in verdicts for finding in verdict.findings if finding.kind != "nothing_learned"]
     assert len(falls) < 40  # 1 % of the rows
     assert max((fall.level for fall in falls), default=0) < 2
+
+
+def test_most_runs_that_learn_nothing_are_warned_of_and_few_that_learn():
+    def share(gain):
+        warned = 0
+        for seed in range(100):
+            rng = random.Random(seed)
+            metrics = rows(60, reward=lambda step, rng=rng: 0.4 + gain * step / 60 + rng.gauss(0, 0.06))
+            warned += last_verdict(metrics).name == "warning"
+        return warned / 100
+
+    assert share(0.0) > 0.6
+    assert share(0.1) < 0.02
 
 
 def test_the_most_severe_finding_decides_the_verdict():

@@ -92,6 +92,22 @@ def test_a_group_is_opened_from_the_list_by_keys_alone(opened):
     assert browser.current_url.endswith("#step-12-group-1")
 
 
+def test_tab_alone_reaches_the_controls_the_tokens_and_the_filters(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    browser = opened(*recorded())
+    reached = []
+    for _ in range(20):
+        press(browser, Keys.TAB)
+        element = browser.switch_to.active_element
+        reached.append(element.get_attribute("id") or element.get_attribute("class").partition(" ")[0])
+    order = ["step", "groups", "channel-advantage", "view-aligned", "theme", "prompt", "token"]
+    assert [name for name in dict.fromkeys(reached) if name in order] == order
+    press(browser, "/", Keys.TAB, Keys.TAB, Keys.TAB, Keys.SPACE)
+    assert browser.switch_to.active_element.text == "mixed 2"
+    assert listed(browser) == ["step 1", "step 12"]
+
+
 def test_a_link_to_a_step_leads_to_the_nearest_group_at_or_before_it(opened):
     for step, shown in ((12, 12), (11, 5), (4, 1), (99, 12), (0, 1), (-3, 1)):
         browser = opened(*recorded(), fragment=f"#step-{step}")

@@ -60,7 +60,9 @@ def test_rare_fates_are_in_the_legend_where_they_occur(opened):
     assert style(token(browser, 1, 0), "background-color") == "rgb(168, 67, 15)"
     legend = browser.find_element("id", "legend").text
     assert all(words in legend for words in ("not trained", "pushed down harder", "no push", "no reward"))
-    assert "excluded: no reward, or masked" in browser.find_element("id", "completions").text
+    completions = browser.find_element("id", "completions").text
+    assert "excluded: no reward, or masked" in completions
+    assert "= neutral" in completions  # not tied: the others have an advantage
 
 
 def test_shared_prefixes_and_suffixes_are_aligned_in_columns(opened):

@@ -40,7 +40,7 @@ def load(path, tokenizer=None):
 def test_rows_with_the_same_step_and_prompt_are_a_group_with_conflict_weights(saved):
     path = saved(
         row("<a>4</a>", 2, step=2),
-        row("<a>x y</a>", 0, step=1),
+        row("<a>x y</a>", 0, step="1"),  # as text, as in tables of earlier versions of TRL
         row("<a>5</a>", 0, step=2),
         row("<a>6</a>", 1, step=2, prompt="q"),
         row("<a>5 5</a>", 4, step=1),

@@ -5,10 +5,11 @@ work. Values are means over up to five logged rows. The checks of the reward are
 """
 
 import math
+import statistics
 
 from gtpo.files import is_number
 from gtpo.health.result import Finding, Findings, check, level_of
-from gtpo.health.state import State
+from gtpo.health.state import WINDOW, State
 from gtpo.logged import LN2
 
 EARLY_STEPS = 30
@@ -17,12 +18,14 @@ EARLY_STEPS = 30
 
 def smaller_steps(state: State) -> str:
     """The remedy for updates that are too large."""
-    if state.steps[-1] <= EARLY_STEPS:
+    reward = state["reward"]
+    died_at_once = len(reward) > WINDOW and max(reward.values[WINDOW:]) < reward.first
+    if state.steps[-1] <= EARLY_STEPS or died_at_once:
         return "Start again with a smaller learning rate (a third or less) and with warm-up (warmup_steps)"
     return "Halve the learning rate and continue from the last healthy checkpoint"
 
 
-@check()
+@check(in_row=("loss", "grad_norm"))
 def not_finite(state: State) -> Findings:
     """A loss or gradient that is not a number destroys the weights in the same step."""
     broken = [name for name in ("loss", "grad_norm") if name in state.row and not is_number(state.row[name])]
@@ -35,7 +38,7 @@ def not_finite(state: State) -> Findings:
 def gradient_exploding(state: State) -> Findings:
     """Gradients are many times their usual size. Clipping protects the weights only for a while."""
     track, usual = state["grad_norm"], state["grad_norm"].usual
-    lasting, spike = track.recent / usual, max(track.values[-5:]) / usual
+    lasting, spike = statistics.median(track.values[-WINDOW:]) / usual, max(track.values[-WINDOW:]) / usual
     if level := level_of(lasting, 10, 100):
         reason = f"the gradient norm is {lasting:.0f} times its usual {usual:.3g}"
         yield Finding("gradient_exploding", level, reason, f"{smaller_steps(state)}, or lower max_grad_norm")

@@ -38,12 +38,13 @@ Check = Callable[[State], Result]
 
 
 def check(
-    *needs: str, looks_at: tuple[str, ...] = (), rows: int = 1, steps: int = 1
+    *needs: str, in_row: tuple[str, ...] = (), looks_at: tuple[str, ...] = (), rows: int = 1, steps: int = 1
 ) -> Callable[[Callable[[State], Findings]], Check]:
     """Turn a function that yields findings into a check that runs when the run has logged what it needs.
 
     Args:
         needs: what must be logged: meanings of gtpo.logged.
+        in_row: logged names of which the last row must have one, whatever its value.
         looks_at: what the function uses if it is logged.
         rows: how many rows must be logged.
         steps: how many steps they must cover.
@@ -54,9 +55,11 @@ def check(
 
         @functools.wraps(find)
         def run(state: State) -> Result:
+            if in_row and not any(name in state.row for name in in_row):
+                return Result(kind, skipped=f"{' and '.join(in_row)} not in the last row")
             missing = [meaning for meaning in needs if not len(state[meaning])]
             if missing:
-                return Result(kind, skipped=f"{' and '.join(MEANINGS[name][0] for name in missing)} not logged")
+                return Result(kind, skipped=f"{' and '.join(map(_name_of, missing))} not logged")
             fewest = min([len(state[meaning]) for meaning in needs], default=state.num_rows)
             if fewest < rows:
                 return Result(kind, skipped=f"needs {rows} logged rows, has {fewest}")
@@ -70,6 +73,12 @@ def check(
         return run
 
     return decorate
+
+
+def _name_of(meaning: str) -> str:
+    """The name under which TRL logs it; GTPO's if only GTPO does."""
+    names = MEANINGS[meaning]
+    return next((name for name in names if not name.startswith("gtpo/")), names[0])
 
 
 def _values(track: Track) -> dict[str, float]:

@@ -12,8 +12,11 @@ TIED = 0.95
 TIED_STEPS = 10
 """Steps in which (almost) all groups must be tied: a small batch of a sound run is tied now and then."""
 
+LONG_ROW = 10
+"""Steps after which the first row alone is a mean over enough completions to compare with."""
 
-@check()
+
+@check(in_row=("reward",))
 def nothing_scored(state: State) -> Findings:
     """If no completion of a step has a score, nothing is learned, and all other metrics look normal."""
     if not is_scored(state):
@@ -51,6 +54,11 @@ def reward_falling(state: State) -> Findings:
         reason = f"{name} fell from {fall.best:.3g} at its best to {fall.now:.3g}"
         remedy = f"{smaller_steps(state)}; look at the completions of these steps with gtpo inspect"
         yield Finding("reward_falling", fall.level, reason, remedy)
+    elif state.steps[0] >= LONG_ROW and (drop := state["reward"].drop_after_first()):
+        lost = state["reward"].lost(drop.best, drop.now)
+        if lost > 0.5:
+            reason = f"the reward fell from {drop.best:.3g} in the first logged row to {drop.now:.3g}"
+            yield Finding("reward_falling", 2 if drop.is_sure else 1, reason, smaller_steps(state))
 
 
 @check("format", rows=FEWEST_ROWS)
@@ -131,7 +139,7 @@ def _why_tied(state: State, tied: Track, reward: Track) -> tuple[Level, str]:
     if not len(reward):
         return 1, ""
     if tied.low >= TIED and reward.high - reward.low < 1e-6 * max(1.0, abs(reward.recent)):
-        return 2, "Check the reward function: it has given every completion of the run the same reward"
+        return 2, "Check the reward function and the difficulty of the problems: the reward has never varied"
     best = max(reward.first, reward.best, reward.values[0])
     if reward.lost(best, reward.recent) > 0.5:
         return 2, f"{smaller_steps(state)}; the policy no longer reaches any reward that it had"
@@ -149,11 +157,18 @@ def nothing_learned(state: State) -> Findings:
     reward = state["reward"]
     third = len(reward) // 3
     first, last = reward.mean(0, third), reward.last(third)
-    is_solved = len(state["accuracy"]) > 0 and state["accuracy"].recent > 0.9
-    if last - first < 0.5 * reward.noise * math.sqrt(2 / third) and not is_solved:
+    if last - first < 0.5 * reward.noise * math.sqrt(2 / third) and not _is_solved(state):
         reason = f"after {state.steps[-1]:g} steps the reward is no higher than at first ({first:.3g}, now {last:.3g})"
         remedy = "Raise the learning rate if the other checks are clean, use more prompts per step, or train longer"
         yield Finding("nothing_learned", 1, reason, remedy)
+
+
+def _is_solved(state: State) -> bool:
+    """Whether the accuracy, or a reward that has stayed between 0 and 1, leaves little to learn."""
+    reward, accuracy = state["reward"], state["accuracy"]
+    if len(accuracy):
+        return accuracy.recent > 0.9
+    return reward.low >= 0 and reward.high <= 1 and reward.recent > 0.9
 
 
 def held_out_worse(state: State) -> Result:

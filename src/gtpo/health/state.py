@@ -113,6 +113,16 @@ class Track:
             if best - now > errors * error + 1e-9 * abs(best):
                 yield Drop(best, now, is_sure=best - now > (errors + 0.5) * error)
 
+    def drop_after_first(self) -> Drop | None:
+        """The last mean compared with the first value alone, by the noise of the values after it."""
+        if len(self) < FEWEST_ROWS + 2:
+            return None
+        best, now = self.values[0], self.recent
+        squared_changes = max(0.0, self._squared_changes - (self.values[1] - best) ** 2)
+        error = math.sqrt(squared_changes / 2 / (len(self) - 2)) * math.sqrt(1 + 1 / self.window)
+        is_drop = best - now > 4 * error + 1e-9 * abs(best)
+        return Drop(best, now, is_sure=best - now > 6 * error) if is_drop else None
+
     def lost(self, best: float, now: float) -> float:
         """The part of a level that is gone: from `best` to 0, or to the lowest value if that is negative."""
         scale = max(abs(best), best - min(0.0, self.low))

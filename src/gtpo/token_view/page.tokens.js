@@ -69,7 +69,7 @@ function factsElement(row, parent) {
   const direction = sign(row);
   if (!row.valid) make("span", "out", "excluded: no reward, or masked", who);
   else if (!row.kept && group.isGtpo) make("span", "out", "filtered", who);
-  else make("span", ["bad", "out", "good"][direction + 1], ["▼ bad", "= tied", "▲ good"][direction + 1], who);
+  else make("span", ["bad", "out", "good"][direction + 1], ["▼ bad", "= neutral", "▲ good"][direction + 1], who);
   const values = make("div", "values", null, facts);
   const value = (label, text, place = values) => make("b", "", text, make("span", "", label + " ", place));
   value("advantage", signed(row.advantage), who);

@@ -39,7 +39,7 @@ def read_rollouts(paths: Sequence[Path], skipped: Counter[str], notes: list[str]
     evaluations: dict[Path, Evaluations] = {}
     before: list[bytes] = []
     for file in [file for path in paths for file in _files(path, notes)]:
-        rows = list(_rows(file, skipped, notes))
+        rows = [_with_number(row) for row in _rows(file, skipped, notes)]
         if file.suffix != ".parquet":
             yield from map(_from_verl, rows)
             continue
@@ -105,6 +105,14 @@ def _by_run(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
             newest.append(file)
             latest = max(latest, time)
     return newest, older
+
+
+def _with_number(row: Row) -> Row:
+    """The row with its step as a number. Earlier versions of TRL log it as text."""
+    step = row.get("step")
+    if isinstance(step, str) and step.isdecimal() and len(step) < 16:
+        return {**row, "step": int(step)}
+    return row
 
 
 def _rows(path: Path, skipped: Counter[str], notes: list[str]) -> Iterator[Row]:

@@ -92,7 +92,7 @@ def _fact_lines(group: GroupRecord) -> list[Text]:
 
 def _facts(number: int, completion: CompletionRecord, group: GroupRecord, names: list[str]) -> list[str]:
     advantage = completion.advantage or 0.0
-    kind = "good" if advantage > 1e-5 else "bad" if advantage < -1e-5 else "tied"
+    kind = "good" if advantage > 1e-5 else "bad" if advantage < -1e-5 else "neutral"
     if not completion.valid:
         kind = "excluded: no reward, or masked"
     elif not completion.kept:

@@ -13,11 +13,12 @@ from accelerate import PartialState
 from accelerate.utils import reduce
 from transformers import PrinterCallback, TrainerCallback
 
-from gtpo.errors import ConfigError, GTPOError
+from gtpo.errors import ConfigError, DataError, GTPOError
 from gtpo.evaluation.evaluate import Progress, no_progress
 from gtpo.files import JsonLines, is_number
 from gtpo.models import find_model
 from gtpo.records import METRICS_FILE
+from gtpo.runs.run import load_run
 from gtpo.training.held_out import HeldOutCallback
 from gtpo.training.inputs.adapters import load_adapter
 from gtpo.training.inputs.data import free_memory, measure_held_out
@@ -28,7 +29,7 @@ from gtpo.trl.fast.resume import ResumableSFTTrainer
 from gtpo.trl.fast.trainer import FastGRPOTrainer
 from gtpo.trl.trainer import GTPOTrainer
 from gtpo.trl.watching.recording import Recorder
-from gtpo.trl.watching.watch import watch
+from gtpo.trl.watching.watch import discard_last_healthy, watch
 
 TRAINERS: dict[str, Any] = {"gtpo": GTPOTrainer, "grpo": FastGRPOTrainer, "sft": ResumableSFTTrainer}
 
@@ -171,9 +172,17 @@ def train(
                 options, str(run.model), run.held_out / "after", progress, trust_remote_code=trusts
             )
             run.write_summary(after=after)
+            _discard_worse_model(run, steps)
             write_card(prepared, run)
         processes.wait_for_everyone()
     return True
+
+
+def _discard_worse_model(run: RunFolder, step: int) -> None:
+    """The last model is not kept as healthy if it solves fewer held-out problems than before: no row shows that."""
+    with contextlib.suppress(DataError):  # nothing was logged
+        if any(finding.kind == "held_out_worse" for finding in load_run(run.path).verdict.findings):
+            discard_last_healthy(run.path, step)
 
 
 def _seconds_so_far(run: RunFolder) -> float:

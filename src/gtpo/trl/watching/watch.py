@@ -215,6 +215,13 @@ def _kept_in(folder: Path) -> tuple[int, int] | None:
     return int(levels[-1]) if levels else 0, state.global_step
 
 
+def discard_last_healthy(folder: Path, step: int) -> None:
+    """Delete the kept checkpoint of this step, which turned out to be worse than the start."""
+    kept = _kept_in(folder / HEALTHY_FOLDER)
+    if kept is not None and kept[1] == step:
+        shutil.rmtree(folder / HEALTHY_FOLDER)
+
+
 def copy_links(folder: Path) -> None:
     """Replace hard links in the folder with copies: transformers would overwrite their content in place."""
     for path in [path for path in folder.rglob("*") if path.is_file() and path.stat().st_nlink > 1]:
