@@ -184,10 +184,6 @@ class State:
     def num_rows(self) -> int:
         return len(self.steps)
 
-    @property
-    def is_early(self) -> bool:
-        return self.num_rows < FEWEST_ROWS or self.steps[-1] < FEWEST_STEPS
-
     def rows_of(self, steps: int) -> int | None:
         """How many of the last rows cover this many steps; None if all of them do not."""
         begin = 2 * self.steps[0] - self.steps[1] if self.num_rows > 1 else 0.0  # the first row is as long as the next

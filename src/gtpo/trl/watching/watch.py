@@ -1,6 +1,5 @@
 """`gtpo.watch(trainer)`: records, health checks and alerts for any GRPO run of TRL, in any version of it."""
 
-import dataclasses
 import logging
 import os
 import shutil
@@ -111,8 +110,8 @@ class HealthCallback(TrainerCallback):
     def _begin(self, args: Any, state: TrainerState, model: Any) -> None:
         """A resumed run takes in what it logged before its checkpoint, without repeating the warnings."""
         self.vocab_size = _vocab_size(model)
-        before = dataclasses.replace(read_held_out(Path(args.output_dir)), after={})
-        self.health = Health(entropy_threshold=getattr(args, "entropy_threshold", None), held_out=before)
+        threshold, held_out = getattr(args, "entropy_threshold", None), read_held_out(Path(args.output_dir))
+        self.health = Health(entropy_threshold=threshold, held_out=held_out)
         self.kept = _kept_in(Path(args.output_dir) / HEALTHY_FOLDER) if state.global_step else None
         if self.kept is not None and self.kept[1] > state.global_step:
             self.kept = None  # the run goes another way from here, and may write that checkpoint again
