@@ -6,7 +6,6 @@ Damage costs only what is damaged: lines and rows that cannot be used are skippe
 import contextlib
 import csv
 import dataclasses
-import enum
 import functools
 import shlex
 from collections.abc import Generator, Iterator
@@ -74,10 +73,9 @@ def read_metrics(path: Path, notes: list[str]) -> Metrics:
                 continue
             step = float(row["step"])
             last_step = max(last_step, step)
-            kind = _kind(tuple(row))
-            if kind is _Kind.EVALUATION:
+            if _is_evaluation(tuple(row)):
                 evaluations.setdefault(step, {}).update(row)
-            elif logged := without_summary(row) if kind is _Kind.SUMMARY else row:
+            elif logged := without_summary(row):
                 numbers[step] = len(table)
                 table.append(logged)
     if num_without_step:
@@ -89,18 +87,10 @@ def read_metrics(path: Path, notes: list[str]) -> Metrics:
     return Metrics(table, Table(evaluations[step] for step in sorted(evaluations)), last_step, planned_steps)
 
 
-class _Kind(enum.Enum):
-    TRAINING = enum.auto()
-    EVALUATION = enum.auto()
-    SUMMARY = enum.auto()
-
-
 @functools.lru_cache(maxsize=64)
-def _kind(names: tuple[str, ...]) -> _Kind:
-    """What a row with these names is about. Most rows of a run have the same ones."""
-    if any(name.startswith("eval_") for name in names):
-        return _Kind.EVALUATION
-    return _Kind.SUMMARY if "train_runtime" in names else _Kind.TRAINING
+def _is_evaluation(names: tuple[str, ...]) -> bool:
+    """Whether a row with these names is from an evaluation. Most rows of a run have the same names."""
+    return any(name.startswith("eval_") for name in names)
 
 
 def read_json_object(path: Path, notes: list[str]) -> dict[str, Any]:
@@ -146,9 +136,13 @@ def first_record(path: Path) -> Row:
 
 def planned_steps_in(folder: Path) -> int | None:
     """The number of steps in the newest checkpoint of a run."""
-    for path in _states(folder):
-        with contextlib.suppress(OSError, ValueError):
-            return msgspec.json.decode(path.read_bytes(), type=_State).planned_steps
+    return next((steps for path in _states(folder) if (steps := planned_steps(path))), None)
+
+
+def planned_steps(state: Path) -> int | None:
+    """The number of steps in a trainer_state.json; None if it has none, or is damaged."""
+    with contextlib.suppress(OSError, ValueError):
+        return _read_state(state)[0]
     return None
 
 
@@ -227,15 +221,21 @@ def _cell(text: str) -> float | str:
         return text
 
 
-def _state_rows(path: Path) -> tuple[int | None, Iterator[Row]]:
+def _read_state(path: Path) -> tuple[int | None, Any]:
+    """The planned number of steps in a trainer_state.json, and its log_history. A list is a log_history by itself."""
     text = path.read_bytes()
     try:
         state = msgspec.json.decode(text, type=_State)
-        content, planned = msgspec.json.decode(state.log_history), state.planned_steps
+        return state.planned_steps, msgspec.json.decode(state.log_history)
     except (ValueError, RecursionError):  # not an object, NaN in it, or damaged
-        whole = parse_json(text)
-        content = whole.get("log_history") if isinstance(whole, dict) else whole
-        planned = _State(max_steps=whole.get("max_steps", 0)).planned_steps if isinstance(whole, dict) else None
-    if not isinstance(content, list):
+        content = parse_json(text)
+    if not isinstance(content, dict):
+        return None, content
+    return _State(max_steps=content.get("max_steps", 0)).planned_steps, content.get("log_history")
+
+
+def _state_rows(path: Path) -> tuple[int | None, Iterator[Row]]:
+    planned, history = _read_state(path)
+    if not isinstance(history, list):
         raise DataError(f"{path} has no log_history, so it is not a {STATE_FILE}. Pass the folder of a run.")
-    return planned, (row for row in content if isinstance(row, dict))
+    return planned, (row for row in history if isinstance(row, dict))
