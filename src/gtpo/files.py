@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import json
 import logging
 import math
@@ -44,6 +45,16 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def first_free(numbered: Callable[[int], Path]) -> Path:
+    """The first of the paths numbered(1), numbered(2), … that does not exist."""
+    return next(path for path in map(numbered, itertools.count(1)) if not path.exists())
+
+
+def free_path(path: Path) -> Path:
+    """The path, with a number appended if it exists."""
+    return first_free(lambda number: path if number == 1 else path.with_name(f"{path.name}-{number}"))
 
 
 @contextlib.contextmanager
@@ -113,10 +124,8 @@ class JsonLines:
     def back_up(self) -> None:
         """Rename the file of an earlier run. A new run then starts with an empty file, and nothing is lost."""
         if self.path.exists() and self.path.stat().st_size:
-            number = 1
-            while (backup := self.path.with_name(f"{self.path.stem}.earlier-{number}{self.path.suffix}")).exists():
-                number += 1
-            os.replace(self.path, backup)
+            stem, suffix = self.path.stem, self.path.suffix
+            os.replace(self.path, first_free(lambda n: self.path.with_name(f"{stem}.earlier-{n}{suffix}")))
 
     def _lines(self) -> Iterator[tuple[int, bytes, dict[str, Any] | None]]:
         """The number of each line, the line, and its row; None if it is not a complete JSON object."""
