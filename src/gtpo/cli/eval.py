@@ -20,7 +20,6 @@ from gtpo.text import printable
 
 if TYPE_CHECKING:
     from gtpo.evaluation.evaluate import Evaluation
-    from gtpo.report.curves import Panel
 
 _EPILOG = """\
 examples:
@@ -122,10 +121,7 @@ def run(args: argparse.Namespace) -> int:
     _announce(args.grader)
     with contextlib.nullcontext() if out is None else _no_empty_folders(out, models):
         evaluation = _measure(args, models, problem_sets, out, given)
-    if steps is None or args.layout != "table":
-        _print(evaluation, args.layout)
-    else:
-        _print_steps(evaluation, steps)
+    _print(evaluation, args.layout, steps)
     if out is not None:
         _write(evaluation, out, steps)
     return 0
@@ -208,30 +204,12 @@ def _measure(
         return evaluate(models, problem_sets, settings, out, ks=args.k, grader=args.grader, progress=progress, **given)
 
 
-def _print_steps(evaluation: "Evaluation", steps: dict[str, int]) -> None:
-    """A table of pass@k over the steps of a run, for each problem set."""
+def _print(evaluation: "Evaluation", layout: str, steps: dict[str, int] | None) -> None:
+    """A table for each problem set, of pass@k over `steps` if the models are those of a run; or another layout."""
     from rich.table import Table
     from rich.text import Text
 
-    from gtpo.evaluation.tables import sampling_lines, step_rows
-
-    for problems in dict.fromkeys(measured.problems for measured in evaluation.measurements):
-        header, *rows = step_rows(evaluation, problems, steps)
-        table = Table(title=Text(printable(problems)), title_justify="left")
-        for heading in header:
-            table.add_column(Text(heading), justify="right", no_wrap=True)
-        for row in rows:
-            table.add_row(*map(Text, row))
-        lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
-        caption = "\n".join([*lines[:1], "in brackets: bootstrap 95 % intervals over problems"])
-        show(table, Text(caption), width=max(80, 30 * len(header)))
-
-
-def _print(evaluation: "Evaluation", layout: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from gtpo.evaluation.tables import markdown, paper_rows, sampling_lines, summary_rows
+    from gtpo.evaluation.tables import markdown, paper_rows, sampling_lines, step_rows, summary_rows
 
     if layout == "json":
         sys.stdout.write(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
@@ -240,20 +218,26 @@ def _print(evaluation: "Evaluation", layout: str) -> None:
         sys.stdout.write(markdown(paper_rows(evaluation)) + "\n")
         return
     for problems in dict.fromkeys(measured.problems for measured in evaluation.measurements):
-        header, *rows = summary_rows(evaluation, problems)
+        lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
         table = Table(title=Text(printable(problems)), title_justify="left")
-        table.add_column(no_wrap=True)
-        for heading in header[1:]:
-            table.add_column(Text(heading), justify="right", overflow="fold")
+        if steps is None:
+            header, *rows = summary_rows(evaluation, problems)
+            table.add_column(no_wrap=True)
+            for heading in header[1:]:
+                table.add_column(Text(heading), justify="right", overflow="fold")
+        else:
+            lines = lines[:1]  # the others differ only in the model
+            header, *rows = step_rows(evaluation, problems, steps)
+            for heading in header:
+                table.add_column(Text(heading), justify="right", no_wrap=True)
         for row in rows:
             table.add_row(*map(Text, row))
-        lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
         caption = "\n".join([*lines, "in brackets: bootstrap 95 % intervals over problems"])
         show(table, Text(caption), width=max(80, 30 * len(header)))
 
 
 def _write(evaluation: "Evaluation", out: Path, steps: dict[str, int] | None) -> None:
-    from gtpo.report.evaluations import evaluation_panels
+    from gtpo.report.evaluations import evaluation_panels, step_panels
     from gtpo.report.figure import draw_evaluations
 
     document = evaluation.to_json()
@@ -265,30 +249,12 @@ def _write(evaluation: "Evaluation", out: Path, steps: dict[str, int] | None) ->
     if steps is None:
         panels = evaluation_panels((result, result["model"]) for result in document["results"])
     else:
-        panels = _panels_over_steps(document["results"])
+        panels = step_panels(document["results"])
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
         draw_evaluations(panels, figures)
     sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
-
-
-def _panels_over_steps(results: list[dict[str, Any]]) -> "list[Panel]":
-    """A panel per problem set with pass@k in percent over the steps of a run, a line for each k."""
-    from gtpo.report.curves import Line, Panel
-
-    panels: dict[str, Panel] = {}
-    for problems in dict.fromkeys(result["problems"]["name"] for result in results):
-        own = sorted((result for result in results if result["problems"]["name"] == problems), key=lambda r: r["step"])
-        names = [name for name in own[0]["metrics"] if name.startswith("pass@")]
-        lines: list[Line] = []
-        for name in names:
-            value, low, high = (
-                [100 * result["metrics"][name][key] for result in own] for key in ("value", "low", "high")
-            )
-            lines.append(Line(name, [float(result["step"]) for result in own], value, low, high))
-        panels[problems] = Panel("pass", problems, "pass@k, %", lines)
-    return list(panels.values())
 
 
 def _numbers(text: str) -> list[int]:
