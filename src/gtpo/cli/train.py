@@ -102,18 +102,15 @@ def _resume(folder: Path, overrides: Settings, *, trusts_run: bool, is_dry: bool
     run_folder = RunFolder.open(folder)
     settings = {**settings_of_run(folder), **overrides}
     if overrides:
-        run_folder.require_longer(_number_of_steps(overrides["max_steps"].value))
+        steps = str(overrides["max_steps"].value)
+        require(steps.isascii() and steps.isdecimal(), "max_steps", steps, "a number of steps")
+        run_folder.require_longer(int(steps))
     elif run_folder.is_finished():
         longer = "To train further, add --max_steps N, the total number of steps"
         sys.stderr.write(f"{folder} is finished; there is nothing to resume. {longer}.\n")
         return 0
     require_trusted(folder, settings, trusts_run=trusts_run)
     return _run(settings, resumed=run_folder, is_longer=bool(overrides), is_dry=is_dry)
-
-
-def _number_of_steps(value: object) -> int:
-    require(str(value).isascii() and str(value).isdecimal(), "max_steps", value, "a number of steps")
-    return int(str(value))
 
 
 def _run(

@@ -7,10 +7,12 @@ from typing import Any
 from transformers import TrainerCallback
 
 from gtpo.cli.console import ProgressLine
+from gtpo.errors import DataError
 from gtpo.evaluation.graders import ANSWER, BOXED
 from gtpo.files import is_number
 from gtpo.logged import LN2, series
 from gtpo.problems import SYSTEM_PROMPT
+from gtpo.runs.run import load_run
 from gtpo.text import printable
 from gtpo.training.config.options import RunOptions
 from gtpo.training.publish.card import interval
@@ -129,11 +131,8 @@ def _held_out_lines(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 def _health_lines(run: RunFolder) -> list[str]:
     """Whether the run ended in trouble, why, and which checkpoint is from before; nothing after a healthy run."""
-    from gtpo.errors import DataError
-    from gtpo.runs.run import load_run
-
     try:
-        verdict = load_run(run.path).health()[-1]
+        verdict = load_run(run.path).verdict
     except DataError:  # nothing was logged
         return []
     if not verdict.findings:
