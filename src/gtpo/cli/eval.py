@@ -21,7 +21,9 @@ from gtpo.text import printable
 if TYPE_CHECKING:
     from gtpo.evaluation.evaluate import Evaluation
 
-_EPILOG = """\
+HELP = "evaluate models on problem sets"
+DESCRIPTION = "Sample models on problem sets and report pass@k and maj@k with bootstrap 95 % intervals."
+EPILOG = """\
 examples:
   gtpo eval lab
   gtpo eval lab --problems lab --limit 20 --samples 4 --out runs/eval-small
@@ -36,13 +38,7 @@ _DEFAULT_OUT = Path("runs/eval")
 _LONGEST_NAME = 100
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "eval",
-        help="evaluate models on problem sets",
-        description="Sample models on problem sets and report pass@k and maj@k with bootstrap 95 % intervals.",
-        epilog=_EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     models_help = "a hub id, a folder, or the word lab; the first is compared with each other one"
     parser.add_argument("models", metavar="MODEL", nargs="*", help=models_help)
     files_help = "measure these sample files instead of sampling models"
@@ -61,7 +57,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.set_defaults(
         sampling_flags=_add_sampling_options(parser), when_interrupted=": run the same command again to resume"
     )
-    return parser
 
 
 def _add_sampling_options(parser: argparse.ArgumentParser) -> dict[str, str]:

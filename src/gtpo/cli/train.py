@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gtpo.cli.console import PrintableFormatter
 from gtpo.errors import ConfigError, DataError, require, require_choice
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_EPILOG = """\
+HELP = "train a model: GTPO, GRPO or SFT"
+DESCRIPTION = "Train a model by a recipe, or the tiny model that comes with the package."
+EPILOG = """\
 examples:
   gtpo train                                   the lab: a tiny model, about two minutes on two idle CPU cores
   gtpo train --method grpo                     the same with plain GRPO
@@ -54,14 +56,8 @@ and of GTPO: --credit --credit_parameters --conflict_edges --conflict_match
 """
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "train",
-        help="train a model: GTPO, GRPO or SFT",
-        description="Train a model by a recipe, or the tiny model that comes with the package.",
-        usage="gtpo train [RECIPE] [--option value …]",
-        epilog=_EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "gtpo train [RECIPE] [--option value …]"
     what = parser.add_argument_group("what to train")
     for field in dataclasses.fields(RunOptions):
         default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
@@ -74,7 +70,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--trust-run", action="store_true", help=trust_help)
     parser.add_argument("--help-all", action="store_true", help="list every option of GTPO, TRL and transformers")
     parser.set_defaults(takes_rest=True)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
