@@ -42,7 +42,7 @@ def note(text: str) -> None:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Formats log records without control characters: they may quote a file that somebody else made."""
+    """Formats log records without control characters: they may quote a file that somebody else wrote."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(map(printable, super().format(record).split("\n")))

@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         steps = models_of(Path(args.models[0]))
     models = list(args.models) if steps is None else list(steps)
     out = args.out or (None if args.files else _default_out(args, problem_sets))
-    if out is not None and not args.files and steps is None:  # a run that went on has other checkpoints
+    if out is not None and not args.files and steps is None:  # a run that was extended has other checkpoints
         _require_same_results(out, models, problem_sets)
     _announce(args.grader)
     with contextlib.nullcontext() if out is None else _no_empty_folders(out, models):

@@ -1,6 +1,6 @@
 """Reads the files that a run leaves: metrics.jsonl, TRL's trainer_state.json, or a CSV with a header.
 
-Damage costs only what is damaged: lines and rows that cannot be used are skipped, and `notes` says which.
+Damage costs only what is damaged: lines and rows that cannot be used are skipped, and `notes` lists them.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ class Metrics:
     """Rows of an evaluation during training, with names that start with "eval_"."""
     last_step: float
     planned_steps: int | None = None
-    """How many steps the trainer was to take; only TRL's trainer_state.json says so."""
+    """How many steps the trainer was to take; only TRL's trainer_state.json has it."""
 
 
 def read_metrics(path: Path, notes: list[str]) -> Metrics:

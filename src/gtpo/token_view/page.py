@@ -31,7 +31,7 @@ MAX_TOKENS = 400_000
 """Tokens in one page, about 10 bytes each. A larger recording has an index and several pages."""
 
 _FEWEST_PARALLEL = 8
-"""With fewer pages, starting processes does not pay."""
+"""With fewer pages, starting processes takes longer than it saves."""
 _MOST_PROCESSES = 4
 
 

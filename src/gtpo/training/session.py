@@ -189,5 +189,7 @@ def _require_same_problems(prepared: Prepared, run: RunFolder) -> None:
     digest = prepared.problems_digest
     if run.summary().get("problems_sha256", digest) != digest:
         name = prepared.plan.options.problems
-        raise ConfigError(f"The problems of {name} have changed since this run started. Restore them, or start anew.")
+        raise ConfigError(
+            f"The problems of {name} have changed since this run started. Restore them, or start a new run."
+        )
     run.write_summary(problems_sha256=digest)

@@ -114,7 +114,7 @@ class HealthCallback(TrainerCallback):
         self.health = Health(entropy_threshold=threshold, held_out=held_out)
         self.kept = _kept_in(Path(args.output_dir) / HEALTHY_FOLDER) if state.global_step else None
         if self.kept is not None and self.kept[1] > state.global_step:
-            self.kept = None  # the run goes another way from here, and may write that checkpoint again
+            self.kept = None  # the run continues from an earlier step, and may write that checkpoint again
             if state.is_world_process_zero:
                 copy_links(Path(args.output_dir) / HEALTHY_FOLDER)
         self._drop_candidate(args, state)
@@ -153,7 +153,7 @@ class HealthCallback(TrainerCallback):
             self.alerts.send(args, title, f"Step {state.global_step}: {text}", level)
 
     def _propose(self, args: Any, state: TrainerState) -> None:
-        """Put a checkpoint aside until a row confirms it. The earliest one since the last row is the safest."""
+        """Keep a checkpoint until a row confirms it. The earliest one since the last row is the safest."""
         level = int(self.verdict.level)
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if self.candidate is None and level < 2 and state.is_world_process_zero and checkpoint.is_dir():
