@@ -12,11 +12,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 from gtpo.errors import DataError
-from gtpo.files import is_number, parse_json
+from gtpo.files import is_number, parse_json, parse_row
 from gtpo.logged import Row, Table, without_summary
 from gtpo.records import METRICS_FILE
 
@@ -129,7 +128,7 @@ def first_record(path: Path) -> Row:
     """The first complete row of JSON Lines; empty if there is none."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         for line in iter(lambda: file.readline(LONGEST_RECORD), b""):
-            if isinstance(row := _parsed(line), dict):
+            if row := parse_row(line):
                 return row
     return {}
 
@@ -150,17 +149,6 @@ def _states(folder: Path) -> list[Path]:
     """The trainer_state.json of each checkpoint, the newest first."""
     paths = folder.glob(f"checkpoint-*/{STATE_FILE}")
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
-
-
-class _State(msgspec.Struct):
-    """What is read of a trainer_state.json."""
-
-    log_history: msgspec.Raw = msgspec.Raw(b"null")
-    max_steps: float = 0
-
-    @property
-    def planned_steps(self) -> int | None:
-        return int(self.max_steps) if is_number(self.max_steps) and self.max_steps > 0 else None
 
 
 @contextlib.contextmanager
@@ -188,8 +176,8 @@ def _line_rows(path: Path, notes: list[str]) -> Iterator[Row]:
     num_skipped = 0
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-            row = _parsed(line)
-            if isinstance(row, dict):
+            row = parse_row(line)
+            if row is not None:
                 yield row
             elif line.strip():
                 num_skipped += 1
@@ -197,15 +185,6 @@ def _line_rows(path: Path, notes: list[str]) -> Iterator[Row]:
     if num_skipped:
         listed = ", ".join(map(str, skipped[:3])) + (", …" if num_skipped > 3 else "")
         notes.append(f"{num_skipped} incomplete JSON lines skipped (line {listed}): was the run killed there?")
-
-
-def _parsed(text: bytes) -> Any:
-    """The value of a JSON text; None if it is damaged. msgspec is fast, but refuses NaN and numbers such as 1e999."""
-    with contextlib.suppress(ValueError, RecursionError):
-        return msgspec.json.decode(text)
-    with contextlib.suppress(ValueError):
-        return parse_json(text)
-    return None
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
@@ -223,15 +202,11 @@ def _cell(text: str) -> float | str:
 
 def _read_state(path: Path) -> tuple[int | None, Any]:
     """The planned number of steps in a trainer_state.json, and its log_history. A list is a log_history by itself."""
-    text = path.read_bytes()
-    try:
-        state = msgspec.json.decode(text, type=_State)
-        return state.planned_steps, msgspec.json.decode(state.log_history)
-    except (ValueError, RecursionError):  # not an object, NaN in it, or damaged
-        content = parse_json(text)
+    content = parse_json(path.read_bytes())
     if not isinstance(content, dict):
         return None, content
-    return _State(max_steps=content.get("max_steps", 0)).planned_steps, content.get("log_history")
+    steps: Any = content.get("max_steps")
+    return int(steps) if is_number(steps) and steps > 0 else None, content.get("log_history")
 
 
 def _state_rows(path: Path) -> tuple[int | None, Iterator[Row]]:

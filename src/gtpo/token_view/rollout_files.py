@@ -110,7 +110,7 @@ def _by_run(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 def _rows(path: Path, skipped: Counter[str], notes: list[str]) -> Iterator[Row]:
     try:
         if path.suffix != ".parquet":
-            yield from JsonLines(path).rows(lambda _, reason: skipped.update([reason]))
+            yield from JsonLines(path).rows(lambda reason: skipped.update([reason]))
         else:
             yield from _table_rows(path, notes)
     except UnicodeDecodeError:
