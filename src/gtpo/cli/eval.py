@@ -236,20 +236,18 @@ def _write(evaluation: "Evaluation", out: Path, steps: dict[str, int] | None) ->
     from gtpo.report.figure import draw_evaluations
 
     document = evaluation.to_json()
-    if steps is not None:
-        for result in document["results"]:
-            result["step"] = steps[result["model"]]
-    results = out / "results.json"
-    figures = [out / "curves.png", out / "curves.svg"]
     if steps is None:
         panels = evaluation_panels((result, result["model"]) for result in document["results"])
     else:
+        for result in document["results"]:
+            result["step"] = steps[result["model"]]
         panels = step_panels(document["results"])
+    path, figures = out / "results.json", [out / "curves.png", out / "curves.svg"]
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
+        path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
         draw_evaluations(panels, figures)
-    sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
+    sys.stderr.write(f"wrote {path}, {figures[0]} and {figures[1].name}\n")
 
 
 def _numbers(text: str) -> list[int]:

@@ -180,7 +180,7 @@ def _train(prepared: "Prepared", run_folder: RunFolder, is_main: bool, is_new: b
             sys.stderr.write(f"{opening}\n")
             logger.info("\n%s", opening)
         try:
-            with ProgressBar() as bar, TrainingView() as view:
+            with ProgressBar() as bar, contextlib.closing(TrainingView()) as view:
                 is_finished = train(prepared, run_folder, [view], bar)
         except KeyboardInterrupt:
             is_finished = False

@@ -27,10 +27,7 @@ class TrainingView(TrainerCallback):
     def __init__(self) -> None:
         self._line: ProgressLine | None = None
 
-    def __enter__(self) -> "TrainingView":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._line is not None:
             self._line.close()
             self._line = None
@@ -46,7 +43,7 @@ class TrainingView(TrainerCallback):
             self._line.update(state.global_step, line(logs))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.__exit__()
+        self.close()
 
 
 def line(logs: dict[str, Any]) -> str:

@@ -143,9 +143,6 @@ class State:
     def __getitem__(self, meaning: str) -> Track:
         return self._tracks[meaning]
 
-    def add(self, row: Row) -> None:
-        self.extend([row])
-
     def extend(self, rows: Iterable[Row]) -> None:
         """Add rows. Many rows at once take a fraction of the time that they take one by one."""
         added: dict[str, list[float]] = {meaning: [] for meaning in MEANINGS}

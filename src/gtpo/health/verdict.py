@@ -98,7 +98,7 @@ class Health:
         self.state = State(entropy_threshold, dataclasses.replace(self.held_out, after={}))
 
     def add(self, row: Row) -> Verdict:
-        self.state.add(row)
+        self.state.extend([row])
         return self.verdict()
 
     def verdict(self) -> Verdict:

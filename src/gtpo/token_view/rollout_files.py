@@ -140,9 +140,9 @@ def _problem(table: "ParquetFile") -> str | None:
     """Why a table cannot be used, and what to do; None if it can."""
     names = table.schema_arrow.names
     if not {"prompt", "completion"} <= set(names) or not {"reward", "advantage"} & set(names):
-        found = ", ".join(names[:10])[:200]
+        listed = ", ".join(names[:10])[:200]
         return (
-            f"has the columns {found}; it needs prompt, completion, and reward or advantage. "
+            f"has the columns {listed}; it needs prompt, completion, and reward or advantage. "
             "Pass what TRL wrote into completions/, or rename the columns"
         )
     size = sum(table.metadata.row_group(number).total_byte_size for number in range(table.metadata.num_row_groups))
