@@ -111,14 +111,14 @@ class ProgressLine:
 
     def __init__(self, total: int, done: int, line_format: str, *, task: str = "", delay: float = 0.0) -> None:
         fixed: dict[str, Any] = {"total": total, "initial": done, "bar_format": line_format}
-        self._meter = {"n": done, "prefix": task, **fixed}
+        self._meter: dict[str, Any] = {"n": done, "prefix": task, **fixed}
         self._delay, self._shown = delay, done
         self._start = self._printed = time.monotonic()
         self._bar: Any = None
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            terminal = {"file": sys.stderr, "mininterval": 0.1, "dynamic_ncols": True}
+            terminal: dict[str, Any] = {"file": sys.stderr, "mininterval": 0.1, "dynamic_ncols": True}
             self._bar = tqdm(desc=task or None, delay=delay, **fixed, **terminal)
 
     def update(self, done: int, postfix: str = "") -> None:

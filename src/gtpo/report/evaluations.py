@@ -55,8 +55,8 @@ def step_panels(results: Sequence[dict[str, Any]]) -> list[Panel]:
         lines: list[Line] = []
         for name in [name for name in own[0]["metrics"] if name.startswith("pass@")]:
             estimates = [result["metrics"][name] for result in own]
-            bounds = [[100 * estimate[field] for estimate in estimates] for field in ("value", "low", "high")]
-            lines.append(Line(name, [float(result["step"]) for result in own], *bounds))
+            y, low, high = ([100 * estimate[field] for estimate in estimates] for field in ("value", "low", "high"))
+            lines.append(Line(name, [float(result["step"]) for result in own], y, low, high))
         panels.append(Panel("pass", problems, "pass@k, %", lines))
     return panels
 
