@@ -221,7 +221,7 @@ def _print(evaluation: "Evaluation", layout: str, steps: dict[str, int] | None) 
             for heading in header[1:]:
                 table.add_column(Text(heading), justify="right", overflow="fold")
         else:
-            lines = lines[:1]  # the others differ only in the model
+            lines = lines[:1]
             header, *rows = step_rows(evaluation, problems, steps)
             for heading in header:
                 table.add_column(Text(heading), justify="right", no_wrap=True)
