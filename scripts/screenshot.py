@@ -1,6 +1,6 @@
 """Take a picture of the first group of a token view: `python scripts/screenshot.py PAGE.html OUT.png [--theme dark]`.
 
-The pictures in the docs are made with it. It needs an installed Chromium and Pillow.
+The pictures in the docs are taken with it. It needs an installed Chromium and Pillow.
 """
 
 import argparse

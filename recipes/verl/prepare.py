@@ -1,6 +1,6 @@
 """train.parquet and test.parquet as verl wants them.
 
-They are made from a problem set with a train and a test split: gsm8k, math, lab.
+They are built from a problem set with a train and a test split: gsm8k, math, lab.
 
 python recipes/verl/prepare.py gsm8k [FOLDER]
 """

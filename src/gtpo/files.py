@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import json
 import logging
 import math
@@ -10,15 +11,13 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from filelock import FileLock, Timeout
 
 from gtpo.errors import ConfigError
 
 LARGEST_NUMBER = 1e60
 """Larger numbers in a file are ignored: float32 ends at 3e38, and means and variances of these still fit a float."""
-
-OnSkip = Callable[[int, str], None]
-"""Called with the number of a line that was skipped, and the reason."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +43,16 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def first_free(numbered: Callable[[int], Path]) -> Path:
+    """The first of the paths numbered(1), numbered(2), … that does not exist."""
+    return next(path for path in map(numbered, itertools.count(1)) if not path.exists())
+
+
+def free_path(path: Path) -> Path:
+    """The path, with a number appended if it exists."""
+    return first_free(lambda number: path if number == 1 else path.with_name(f"{path.name}-{number}"))
 
 
 @contextlib.contextmanager
@@ -89,13 +98,13 @@ class JsonLines:
                 line = "\n" + line if is_torn else line
             file.write(line.encode())
 
-    def rows(self, on_skip: OnSkip | None = None) -> Iterator[dict[str, Any]]:
-        """The row of every complete line; `on_skip` is called for the others."""
-        for number, line, row in self._lines():
+    def rows(self, on_skip: Callable[[str], None] | None = None) -> Iterator[dict[str, Any]]:
+        """The row of every complete line; `on_skip` gets the reason for each other line."""
+        for line, row in self._lines():
             if row is not None:
                 yield row
             elif on_skip is not None and line.strip():
-                on_skip(number, "not a complete JSON line (was the run killed here?)")
+                on_skip("not a complete JSON line (was the run killed here?)")
 
     def truncate_after(self, last_step: int) -> None:
         """Drop rows after `last_step`, torn lines and rows without a step. Other lines stay byte for byte.
@@ -105,7 +114,7 @@ class JsonLines:
         if self.path.exists():
             kept = [
                 line.rstrip(b"\n") + b"\n"
-                for _, line, row in self._lines()
+                for line, row in self._lines()
                 if row is not None and is_number(row.get("step")) and row["step"] <= last_step
             ]
             write_atomic(self.path, b"".join(kept))
@@ -113,20 +122,14 @@ class JsonLines:
     def back_up(self) -> None:
         """Rename the file of an earlier run. A new run then starts with an empty file, and nothing is lost."""
         if self.path.exists() and self.path.stat().st_size:
-            number = 1
-            while (backup := self.path.with_name(f"{self.path.stem}.earlier-{number}{self.path.suffix}")).exists():
-                number += 1
-            os.replace(self.path, backup)
+            stem, suffix = self.path.stem, self.path.suffix
+            os.replace(self.path, first_free(lambda n: self.path.with_name(f"{stem}.earlier-{n}{suffix}")))
 
-    def _lines(self) -> Iterator[tuple[int, bytes, dict[str, Any] | None]]:
-        """The number of each line, the line, and its row; None if it is not a complete JSON object."""
+    def _lines(self) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+        """Each line with its row; None if it is not a complete JSON object."""
         with self.path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    row = parse_json(line)
-                except ValueError:
-                    row = None
-                yield number, line, row if isinstance(row, dict) else None
+            for line in file:
+                yield line, parse_row(line)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -136,10 +139,20 @@ def parse_json(text: str | bytes) -> Any:
     Traceback (most recent call last):
     ValueError: too many nested brackets
     """
+    with contextlib.suppress(ValueError, RecursionError):
+        return msgspec.json.decode(text)  # fast, but refuses NaN and numbers such as 1e999
     try:
         return json.loads(text, parse_constant=lambda _: None)
     except RecursionError as error:
         raise ValueError("too many nested brackets") from error
+
+
+def parse_row(text: bytes) -> dict[str, Any] | None:
+    """The JSON object of a line; None if it is not a complete one."""
+    with contextlib.suppress(ValueError):
+        row = parse_json(text)
+        return row if isinstance(row, dict) else None
+    return None
 
 
 def is_number(value: object) -> bool:

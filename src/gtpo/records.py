@@ -94,44 +94,20 @@ class GroupRecord:
             raise ValueError("it has no completions")
 
 
-def completion_record(
-    shaped: "ShapedAdvantages",
-    row: int,
-    *,
-    token_ids: list[int],
-    pieces: list[str] | None,
-    rewards: dict[str, float | None],
-    advantage: float,
-    entropy: float | None = None,
-    token_entropy: list[float | None] | None = None,
-    token_logp: list[float | None] | None = None,
-    truncated: bool | None = None,
-    reward: float | None = None,
-    component_advantages: list[float] | None = None,
-    token_component: list[int] | None = None,
-) -> CompletionRecord:
-    """The record of one row of what `shape_advantages` returned, with what only the host knows about it."""
+def completion_record(shaped: "ShapedAdvantages", row: int, *, token_ids: list[int], **known: Any) -> CompletionRecord:
+    """The record of one row of what `shape_advantages` returned. `known` are the fields that only the host knows."""
     size = len(token_ids)
     return CompletionRecord(
         token_ids=token_ids,
-        pieces=pieces,
-        rewards=rewards,
-        advantage=advantage,
         push=shaped.push[row].item(),
-        entropy=entropy,
         kept=bool(shaped.kept[row]),
         valid=bool(shaped.valid[row]),
         prefix=int(shaped.prefix_mask[row].sum()),
         suffix=int(shaped.suffix_mask[row].sum()),
         token_weight=shaped.token_weight[row, :size].tolist(),
         token_advantage=shaped.advantages[row, :size].tolist(),
-        token_entropy=token_entropy,
         trained=shaped.trained[row, :size].tolist(),
-        token_logp=token_logp,
-        truncated=truncated,
-        reward=reward,
-        component_advantages=component_advantages,
-        token_component=token_component,
+        **known,
     )
 
 
@@ -146,3 +122,15 @@ def group_from_row(row: dict[str, Any]) -> GroupRecord:
         return msgspec.convert(row, GroupRecord)
     except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
         raise DataError(f"A group record is damaged: {error}. Leave it out.") from error
+
+
+class _Step(msgspec.Struct):
+    step: int
+
+
+def step_of(line: bytes) -> int | None:
+    """The step of a line of groups.jsonl, without decoding its tokens; None if the line is not a record."""
+    try:
+        return msgspec.json.decode(line, type=_Step).step
+    except (ValueError, RecursionError):
+        return None

@@ -191,6 +191,7 @@ def test_the_same_run_twice_is_refused(tmp_path):
     [
         ({"config.yaml": "max_steps: 80\n"}, "40 of 80"),
         ({"config.yaml": "max_steps: -1\n", "checkpoint-20/trainer_state.json": '{"max_steps": 50}'}, "40 of 50"),
+        ({"checkpoint-20/trainer_state.json": '{"max_steps": 50, "log_history": [{"loss": NaN}]}'}, "40 of 50"),
         ({"summary.json": '{"max_steps": 60}', "config.yaml": "max_steps: 80\n"}, "40 of 60"),
         ({"config.yaml": "max_steps: 40\n"}, "40"),
         ({"config.yaml": "max_steps: [1e999]\n", "checkpoint-1/trainer_state.json": "{"}, "40"),

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gtpo.cli.console import ProgressBar, load_noted, note, show
 from gtpo.errors import ConfigError
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     Compared = tuple[tuple[str, str], Sequence[Comparison], Sequence[str]]
     """The names of both sides, the comparisons, and the lines of the caption."""
 
-_EPILOG = """\
+HELP = "compare two sets of runs or evaluations"
+DESCRIPTION = "Compare two sets of runs, or of evaluations: differences, 95 % intervals and a plain verdict."
+EPILOG = """\
 examples:
   gtpo compare runs/gtpo-seed* --vs runs/grpo-seed*
   gtpo compare runs/gtpo-seed* --vs runs/grpo-seed* --levels 0.5,0.8 --json
@@ -31,13 +33,7 @@ _FORMATS = {"fraction": (100, 1, " %"), "count": (1, 1, ""), "value": (1, 3, "")
 """Scale, decimals and unit of each kind of quantity."""
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "compare",
-        help="compare two sets of runs or evaluations",
-        description="Compare two sets of runs, or of evaluations: differences, 95 % intervals and a plain verdict.",
-        epilog=_EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("first", metavar="A", nargs="+", type=Path, help="runs, or sample files of `gtpo eval`")
     add("--vs", dest="second", metavar="B", nargs="+", type=Path, required=True, help="what A is compared with")
@@ -45,7 +41,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add("--levels", type=_fractions, default=[], metavar="LIST", help=levels_help)
     add("--grader", metavar="NAME", help="of sample files, as for `gtpo eval` (default: answer)")
     add("--json", action="store_true", help="print JSON")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,7 +42,7 @@ def note(text: str) -> None:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Formats log records without control characters: they may quote a file that somebody else made."""
+    """Formats log records without control characters: they may quote a file that somebody else wrote."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(map(printable, super().format(record).split("\n")))
@@ -110,28 +110,21 @@ class ProgressLine:
     """A line on stderr that is renewed. In a log file or a pipe, a new line every ten seconds, and one at the end."""
 
     def __init__(self, total: int, done: int, line_format: str, *, task: str = "", delay: float = 0.0) -> None:
-        self._total, self._first, self._done, self._shown = total, done, done, done
-        self._format, self._task, self._delay = line_format, task, delay
+        fixed: dict[str, Any] = {"total": total, "initial": done, "bar_format": line_format}
+        self._meter: dict[str, Any] = {"n": done, "prefix": task, **fixed}
+        self._delay, self._shown = delay, done
         self._start = self._printed = time.monotonic()
-        self._postfix = ""
         self._bar: Any = None
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(
-                desc=task or None,
-                total=total,
-                initial=done,
-                file=sys.stderr,
-                mininterval=0.1,
-                bar_format=line_format,
-                dynamic_ncols=True,
-                delay=delay,
-            )
+            terminal: dict[str, Any] = {"file": sys.stderr, "mininterval": 0.1, "dynamic_ncols": True}
+            self._bar = tqdm(desc=task or None, delay=delay, **fixed, **terminal)
 
     def update(self, done: int, postfix: str = "") -> None:
         """Show that `done` of the total is done."""
-        num_new, self._done, self._postfix = done - self._done, done, postfix
+        num_new = done - self._meter["n"]
+        self._meter |= {"n": done, "postfix": postfix}
         if self._bar is not None:
             self._bar.set_postfix_str(postfix, refresh=False)
             self._bar.update(num_new)
@@ -141,22 +134,14 @@ class ProgressLine:
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif self._done > self._shown and time.monotonic() - self._start >= self._delay:
+        elif self._meter["n"] > self._shown and time.monotonic() - self._start >= self._delay:
             self._print()
 
     def _print(self) -> None:
         from tqdm import tqdm
 
-        self._printed, self._shown = time.monotonic(), self._done
-        text = tqdm.format_meter(
-            self._done,
-            self._total,
-            self._printed - self._start,
-            prefix=self._task,
-            initial=self._first,
-            bar_format=self._format,
-            postfix=self._postfix,
-        )
+        self._printed, self._shown = time.monotonic(), self._meter["n"]
+        text = tqdm.format_meter(elapsed=self._printed - self._start, **self._meter)
         sys.stderr.write(f"{text.strip()}\n")
 
 

@@ -20,9 +20,10 @@ from gtpo.text import printable
 
 if TYPE_CHECKING:
     from gtpo.evaluation.evaluate import Evaluation
-    from gtpo.report.curves import Panel
 
-_EPILOG = """\
+HELP = "evaluate models on problem sets"
+DESCRIPTION = "Sample models on problem sets and report pass@k and maj@k with bootstrap 95 % intervals."
+EPILOG = """\
 examples:
   gtpo eval lab
   gtpo eval lab --problems lab --limit 20 --samples 4 --out runs/eval-small
@@ -37,13 +38,7 @@ _DEFAULT_OUT = Path("runs/eval")
 _LONGEST_NAME = 100
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "eval",
-        help="evaluate models on problem sets",
-        description="Sample models on problem sets and report pass@k and maj@k with bootstrap 95 % intervals.",
-        epilog=_EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     models_help = "a hub id, a folder, or the word lab; the first is compared with each other one"
     parser.add_argument("models", metavar="MODEL", nargs="*", help=models_help)
     files_help = "measure these sample files instead of sampling models"
@@ -62,7 +57,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.set_defaults(
         sampling_flags=_add_sampling_options(parser), when_interrupted=": run the same command again to resume"
     )
-    return parser
 
 
 def _add_sampling_options(parser: argparse.ArgumentParser) -> dict[str, str]:
@@ -117,15 +111,12 @@ def run(args: argparse.Namespace) -> int:
         steps = models_of(Path(args.models[0]))
     models = list(args.models) if steps is None else list(steps)
     out = args.out or (None if args.files else _default_out(args, problem_sets))
-    if out is not None and not args.files and steps is None:  # a run that went on has other checkpoints
+    if out is not None and not args.files and steps is None:  # a run that was extended has other checkpoints
         _require_same_results(out, models, problem_sets)
     _announce(args.grader)
     with contextlib.nullcontext() if out is None else _no_empty_folders(out, models):
         evaluation = _measure(args, models, problem_sets, out, given)
-    if steps is None or args.layout != "table":
-        _print(evaluation, args.layout)
-    else:
-        _print_steps(evaluation, steps)
+    _print(evaluation, args.layout, steps)
     if out is not None:
         _write(evaluation, out, steps)
     return 0
@@ -208,30 +199,12 @@ def _measure(
         return evaluate(models, problem_sets, settings, out, ks=args.k, grader=args.grader, progress=progress, **given)
 
 
-def _print_steps(evaluation: "Evaluation", steps: dict[str, int]) -> None:
-    """A table of pass@k over the steps of a run, for each problem set."""
+def _print(evaluation: "Evaluation", layout: str, steps: dict[str, int] | None) -> None:
+    """A table for each problem set, of pass@k over `steps` if the models are those of a run; or another layout."""
     from rich.table import Table
     from rich.text import Text
 
-    from gtpo.evaluation.tables import sampling_lines, step_rows
-
-    for problems in dict.fromkeys(measured.problems for measured in evaluation.measurements):
-        header, *rows = step_rows(evaluation, problems, steps)
-        table = Table(title=Text(printable(problems)), title_justify="left")
-        for heading in header:
-            table.add_column(Text(heading), justify="right", no_wrap=True)
-        for row in rows:
-            table.add_row(*map(Text, row))
-        lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
-        caption = "\n".join([*lines[:1], "in brackets: bootstrap 95 % intervals over problems"])
-        show(table, Text(caption), width=max(80, 30 * len(header)))
-
-
-def _print(evaluation: "Evaluation", layout: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from gtpo.evaluation.tables import markdown, paper_rows, sampling_lines, summary_rows
+    from gtpo.evaluation.tables import markdown, paper_rows, sampling_lines, step_rows, summary_rows
 
     if layout == "json":
         sys.stdout.write(json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
@@ -240,55 +213,41 @@ def _print(evaluation: "Evaluation", layout: str) -> None:
         sys.stdout.write(markdown(paper_rows(evaluation)) + "\n")
         return
     for problems in dict.fromkeys(measured.problems for measured in evaluation.measurements):
-        header, *rows = summary_rows(evaluation, problems)
+        lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
         table = Table(title=Text(printable(problems)), title_justify="left")
-        table.add_column(no_wrap=True)
-        for heading in header[1:]:
-            table.add_column(Text(heading), justify="right", overflow="fold")
+        if steps is None:
+            header, *rows = summary_rows(evaluation, problems)
+            table.add_column(no_wrap=True)
+            for heading in header[1:]:
+                table.add_column(Text(heading), justify="right", overflow="fold")
+        else:
+            lines = lines[:1]
+            header, *rows = step_rows(evaluation, problems, steps)
+            for heading in header:
+                table.add_column(Text(heading), justify="right", no_wrap=True)
         for row in rows:
             table.add_row(*map(Text, row))
-        lines = sampling_lines([measured for measured in evaluation.measurements if measured.problems == problems])
         caption = "\n".join([*lines, "in brackets: bootstrap 95 % intervals over problems"])
         show(table, Text(caption), width=max(80, 30 * len(header)))
 
 
 def _write(evaluation: "Evaluation", out: Path, steps: dict[str, int] | None) -> None:
-    from gtpo.report.evaluations import evaluation_panels
+    from gtpo.report.evaluations import evaluation_panels, step_panels
     from gtpo.report.figure import draw_evaluations
 
     document = evaluation.to_json()
-    if steps is not None:
-        for result in document["results"]:
-            result["step"] = steps[result["model"]]
-    results = out / "results.json"
-    figures = [out / "curves.png", out / "curves.svg"]
     if steps is None:
         panels = evaluation_panels((result, result["model"]) for result in document["results"])
     else:
-        panels = _panels_over_steps(document["results"])
+        for result in document["results"]:
+            result["step"] = steps[result["model"]]
+        panels = step_panels(document["results"])
+    path, figures = out / "results.json", [out / "curves.png", out / "curves.svg"]
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        results.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
+        path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
         draw_evaluations(panels, figures)
-    sys.stderr.write(f"wrote {results}, {figures[0]} and {figures[1].name}\n")
-
-
-def _panels_over_steps(results: list[dict[str, Any]]) -> "list[Panel]":
-    """A panel per problem set with pass@k in percent over the steps of a run, a line for each k."""
-    from gtpo.report.curves import Line, Panel
-
-    panels: dict[str, Panel] = {}
-    for problems in dict.fromkeys(result["problems"]["name"] for result in results):
-        own = sorted((result for result in results if result["problems"]["name"] == problems), key=lambda r: r["step"])
-        names = [name for name in own[0]["metrics"] if name.startswith("pass@")]
-        lines: list[Line] = []
-        for name in names:
-            value, low, high = (
-                [100 * result["metrics"][name][key] for result in own] for key in ("value", "low", "high")
-            )
-            lines.append(Line(name, [float(result["step"]) for result in own], value, low, high))
-        panels[problems] = Panel("pass", problems, "pass@k, %", lines)
-    return list(panels.values())
+    sys.stderr.write(f"wrote {path}, {figures[0]} and {figures[1].name}\n")
 
 
 def _numbers(text: str) -> list[int]:

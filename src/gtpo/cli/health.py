@@ -13,7 +13,9 @@ from gtpo.text import printable
 if TYPE_CHECKING:
     from gtpo.health.verdict import Verdict
 
-_EPILOG = """\
+HELP = "check whether runs are healthy"
+DESCRIPTION = "Report whether runs are healthy, warning or collapsing, why, and what to try."
+EPILOG = """\
 examples:
   gtpo health runs/my-run
   gtpo health runs/*/metrics.jsonl
@@ -28,13 +30,7 @@ EXIT_CODES = {"healthy": 0, "unknown": 3, "warning": 4, "collapsing": 5}
 """With --exit-code, that of the worst run. 1 and 2 are errors."""
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "health",
-        help="check whether runs are healthy",
-        description="Report whether runs are healthy, warning or collapsing, why, and what to try.",
-        epilog=_EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", type=Path, help="a run's folder, metrics.jsonl, trainer_state.json or CSV")
     threshold_help = "default: the threshold that the run recorded, otherwise ln 2"
@@ -42,7 +38,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print JSON, with the values that each check looked at")
     codes = ", ".join(f"{code} {name}" for name, code in EXIT_CODES.items())
     add("--exit-code", action="store_true", help=f"exit with the worst verdict: {codes}; 2 is an error")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

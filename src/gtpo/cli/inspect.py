@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gtpo.cli.console import note, show, write_page
 from gtpo.errors import ConfigError
@@ -12,7 +12,9 @@ from gtpo.records import TOKEN_PAGE
 if TYPE_CHECKING:
     from gtpo.token_view.groups import Groups
 
-_EPILOG = """\
+HELP = "see what the update does to each token"
+DESCRIPTION = "Write an HTML page with the recorded groups of a run, token by token."
+EPILOG = """\
 examples:
   gtpo inspect runs/first
   gtpo inspect runs/first --step 11 --terminal
@@ -24,13 +26,7 @@ Rows with the same step and prompt are a group. "advantage" may replace "reward"
 """
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "inspect",
-        help="see what the update does to each token",
-        description="Write an HTML page with the recorded groups of a run, token by token.",
-        epilog=_EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run_folder", metavar="RUN", nargs="?", type=Path, help="the folder of a run, or its groups.jsonl")
     add("--step", type=int, metavar="N", help="only this step (default: all recorded steps)")
@@ -45,7 +41,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add("--completions", nargs="+", type=Path, metavar="FILE", help=files_help)
     tokenizer_help = "with --completions: a hub id or a folder (default: split into words)"
     add("--tokenizer", metavar="NAME", help=tokenizer_help)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

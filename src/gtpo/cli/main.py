@@ -20,11 +20,11 @@ from gtpo.errors import GTPOError, naming_the_extra
 from gtpo.text import printable
 
 COMMANDS = (train_command, eval_command, inspect_command, report, compare, health)
-"""Each has `add_parser(subparsers)`, which returns its parser, and `run(args)`, which returns the exit code.
+"""Each file is a command of its name, with texts for its help, `add_options(parser)`, and `run(args)`, which returns
+the exit code.
 
 `run` imports what the command needs, so that `gtpo --help` imports none of it.
 """
-
 
 _REPORTED = ("torch", "transformers", "trl", "vllm", "verl")
 """The packages whose versions `gtpo --version` prints, because a bug report needs them."""
@@ -69,7 +69,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=PrintVersions, nargs=0, help="show the versions of gtpo and its libraries")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        subparser = command.add_parser(subparsers)
+        name = command.__name__.rpartition(".")[2]
+        texts = {"help": command.HELP, "description": command.DESCRIPTION, "epilog": command.EPILOG}
+        subparser = subparsers.add_parser(name, **texts)
+        command.add_options(subparser)
         subparser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
         subparser.set_defaults(run=command.run, parser=subparser)
     return parser

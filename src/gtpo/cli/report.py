@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gtpo.cli.console import LEVEL_COLORS, load_noted, show, sparkline, write_page
 from gtpo.files import writing
@@ -14,7 +14,9 @@ from gtpo.text import printable
 if TYPE_CHECKING:
     from gtpo.runs.run import Run
 
-_EPILOG = """\
+HELP = "write one page about one or many runs"
+DESCRIPTION = "Write one self-contained HTML page about one or many runs, and print a summary."
+EPILOG = """\
 examples:
   gtpo report runs/my-run
   gtpo report runs/gtpo-seed* runs/grpo-seed* --out report.html
@@ -25,20 +27,13 @@ seed.
 """
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "report",
-        help="write one page about one or many runs",
-        description="Write one self-contained HTML page about one or many runs, and print a summary.",
-        epilog=_EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", type=Path, help="a run's folder, metrics.jsonl, trainer_state.json or CSV")
     out_help = "the page (default: report.html in the run's folder, or here for several runs)"
     add("--out", type=Path, metavar="FILE", help=out_help)
     add("--png", type=Path, metavar="DIR", help="also write figures for papers as PNG")
     add("--svg", type=Path, metavar="DIR", help="also write figures for papers as SVG")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

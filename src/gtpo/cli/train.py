@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gtpo.cli.console import PrintableFormatter
 from gtpo.errors import ConfigError, DataError, require, require_choice
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_EPILOG = """\
+HELP = "train a model: GTPO, GRPO or SFT"
+DESCRIPTION = "Train a model by a recipe, or the tiny model that comes with the package."
+EPILOG = """\
 examples:
   gtpo train                                   the lab: a tiny model, about two minutes on two idle CPU cores
   gtpo train --method grpo                     the same with plain GRPO
@@ -54,14 +56,8 @@ and of GTPO: --credit --credit_parameters --conflict_edges --conflict_match
 """
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "train",
-        help="train a model: GTPO, GRPO or SFT",
-        description="Train a model by a recipe, or the tiny model that comes with the package.",
-        usage="gtpo train [RECIPE] [--option value …]",
-        epilog=_EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "gtpo train [RECIPE] [--option value …]"
     what = parser.add_argument_group("what to train")
     for field in dataclasses.fields(RunOptions):
         default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default
@@ -74,7 +70,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--trust-run", action="store_true", help=trust_help)
     parser.add_argument("--help-all", action="store_true", help="list every option of GTPO, TRL and transformers")
     parser.set_defaults(takes_rest=True)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,18 +97,15 @@ def _resume(folder: Path, overrides: Settings, *, trusts_run: bool, is_dry: bool
     run_folder = RunFolder.open(folder)
     settings = {**settings_of_run(folder), **overrides}
     if overrides:
-        run_folder.require_longer(_number_of_steps(overrides["max_steps"].value))
+        steps = str(overrides["max_steps"].value)
+        require(steps.isascii() and steps.isdecimal(), "max_steps", steps, "a number of steps")
+        run_folder.require_longer(int(steps))
     elif run_folder.is_finished():
         longer = "To train further, add --max_steps N, the total number of steps"
         sys.stderr.write(f"{folder} is finished; there is nothing to resume. {longer}.\n")
         return 0
     require_trusted(folder, settings, trusts_run=trusts_run)
     return _run(settings, resumed=run_folder, is_longer=bool(overrides), is_dry=is_dry)
-
-
-def _number_of_steps(value: object) -> int:
-    require(str(value).isascii() and str(value).isdecimal(), "max_steps", value, "a number of steps")
-    return int(str(value))
 
 
 def _run(
@@ -188,7 +180,7 @@ def _train(prepared: "Prepared", run_folder: RunFolder, is_main: bool, is_new: b
             sys.stderr.write(f"{opening}\n")
             logger.info("\n%s", opening)
         try:
-            with ProgressBar() as bar, TrainingView() as view:
+            with ProgressBar() as bar, contextlib.closing(TrainingView()) as view:
                 is_finished = train(prepared, run_folder, [view], bar)
         except KeyboardInterrupt:
             is_finished = False

@@ -7,10 +7,12 @@ from typing import Any
 from transformers import TrainerCallback
 
 from gtpo.cli.console import ProgressLine
+from gtpo.errors import DataError
 from gtpo.evaluation.graders import ANSWER, BOXED
 from gtpo.files import is_number
 from gtpo.logged import LN2, series
 from gtpo.problems import SYSTEM_PROMPT
+from gtpo.runs.run import load_run
 from gtpo.text import printable
 from gtpo.training.config.options import RunOptions
 from gtpo.training.publish.card import interval
@@ -25,10 +27,7 @@ class TrainingView(TrainerCallback):
     def __init__(self) -> None:
         self._line: ProgressLine | None = None
 
-    def __enter__(self) -> "TrainingView":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._line is not None:
             self._line.close()
             self._line = None
@@ -44,7 +43,7 @@ class TrainingView(TrainerCallback):
             self._line.update(state.global_step, line(logs))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.__exit__()
+        self.close()
 
 
 def line(logs: dict[str, Any]) -> str:
@@ -129,11 +128,8 @@ def _held_out_lines(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 def _health_lines(run: RunFolder) -> list[str]:
     """Whether the run ended in trouble, why, and which checkpoint is from before; nothing after a healthy run."""
-    from gtpo.errors import DataError
-    from gtpo.runs.run import load_run
-
     try:
-        verdict = load_run(run.path).health()[-1]
+        verdict = load_run(run.path).verdict
     except DataError:  # nothing was logged
         return []
     if not verdict.findings:

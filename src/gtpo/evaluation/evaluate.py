@@ -18,14 +18,7 @@ from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.estimators import require_k
 from gtpo.evaluation.graders import ANSWER, find_grader
 from gtpo.evaluation.metrics import Difference, Measurement, compare, measure, require_distinct
-from gtpo.evaluation.samples import (
-    Sample,
-    SampleHeader,
-    SettingsHeader,
-    append_samples,
-    read_samples,
-    start_or_resume,
-)
+from gtpo.evaluation.samples import Sample, SampleHeader, SettingsHeader, append_samples, read_samples, start_or_resume
 from gtpo.evaluation.sampling import ENGINES, GPU_MEMORY, Engine, SamplingSettings, row_seed
 from gtpo.evaluation.votes import Progress
 from gtpo.files import locked, writing
@@ -107,11 +100,7 @@ def evaluate(
     needs_answer = find_grader(grader).needs_answer
     loaded_sets = [
         load_problems(
-            name,
-            data_dir=data_dir,
-            limit=limit,
-            columns=columns if is_own(name) else None,
-            needs_answer=needs_answer,
+            name, data_dir=data_dir, limit=limit, columns=columns if is_own(name) else None, needs_answer=needs_answer
         )
         for name in problem_sets
     ]
@@ -131,11 +120,7 @@ def evaluate(
 
 
 def from_files(
-    paths: Sequence[Path],
-    *,
-    ks: Sequence[int] | None = None,
-    grader: str = ANSWER,
-    progress: Progress = no_progress,
+    paths: Sequence[Path], *, ks: Sequence[int] | None = None, grader: str = ANSWER, progress: Progress = no_progress
 ) -> Evaluation:
     """Measure sample files: metrics, intervals and differences, without a model."""
     files = [read_samples(path) for path in paths]

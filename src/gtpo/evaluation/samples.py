@@ -1,6 +1,6 @@
 """The sample file: JSON Lines, with a header line that records the request, then one line per sample, in order.
 
-Samples are appended as they are made. Grades, metrics, tables and figures are computed from these files alone, so an
+Samples are appended as they come. Grades, metrics, tables and figures are computed from these files alone, so an
 evaluation can be interrupted and resumed, and its metrics can be recomputed without a model.
 """
 

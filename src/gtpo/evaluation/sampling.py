@@ -1,7 +1,7 @@
 """The sampling settings, and the interface of the engines that sample.
 
 A sample is determined by the seed, its problem and its number. Interruptions do not change it. The batch that it is
-made in changes it only through rounding, which depends on the shape of a batch.
+sampled in changes it only through rounding, which depends on the shape of a batch.
 """
 
 import dataclasses

@@ -58,7 +58,7 @@ def step_rows(evaluation: Evaluation, problems: str, steps: Mapping[str, int]) -
 
 
 def sampling_lines(measurements: Sequence[Measurement]) -> list[str]:
-    """How the samples were made, one line per distinct description; with the models, if there are several lines."""
+    """How the samples were drawn, one line per distinct description; with the models, if there are several lines."""
     models: dict[str, list[str]] = {}
     for measured in measurements:
         models.setdefault(_sampling_line(measured), []).append(printable(measured.model))

@@ -39,29 +39,24 @@ def grade(problems: Sequence[Sequence[Sample]], grader: Grader, progress: Progre
         verdicts_of = grader.verdicts(problems)
         progress("grading", len(problems), len(problems))
         return [(None, verdicts) for verdicts in verdicts_of]
-    answers = [[(grader.extract(sample.text) or "").strip() for sample in samples] for samples in problems]
-    golds = [samples[0].gold for samples in problems]
     questions = [samples[0].question for samples in problems]
-    distinct: dict[Pair, None] = {}
-    for problem_answers, gold, question in zip(answers, golds, questions, strict=True):
-        distinct |= {(answer, gold, question): None for answer in problem_answers if answer}
-    pairs = list(distinct)
+    compared: list[list[Pair]] = [
+        [((grader.extract(sample.text) or "").strip(), samples[0].gold, samples[0].question) for sample in samples]
+        for samples in problems
+    ]
+    pairs = list(dict.fromkeys(pair for own in compared for pair in own if pair[0]))
     verdicts: dict[Pair, bool] = {}
     for start in range(0, len(pairs), _BATCH):
         progress("grading", start, len(pairs))
         verdicts |= _graded(pairs[start : start + _BATCH])
     progress("grading", len(pairs), len(pairs))
 
-    correctness = [
-        {answer: verdicts[answer, gold, question] for answer in problem_answers if answer}
-        for problem_answers, gold, question in zip(answers, golds, questions, strict=True)
-    ]
+    correctness = [{pair[0]: verdicts[pair] for pair in own if pair[0]} for own in compared]
     spellings = merge_answers(correctness, questions, progress)
-    votes: list[Votes] = []
-    for problem_answers, is_correct, spelling in zip(answers, correctness, spellings, strict=True):
-        spelled = [spelling.get(answer) for answer in problem_answers]
-        votes.append((spelled, [is_correct.get(answer, False) for answer in problem_answers]))
-    return votes
+    return [
+        ([spelling.get(answer) for answer, *_ in own], [verdicts.get(pair, False) for pair in own])
+        for own, spelling in zip(compared, spellings, strict=True)
+    ]
 
 
 def merge_answers(

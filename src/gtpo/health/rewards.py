@@ -79,13 +79,13 @@ def _rate_falling(state: State, meaning: str, remedy: str) -> Findings:
     drops = [(drop, "at its best") for drop in track.drops()]
     if len(track) >= 10 and before / 2 - track.recent > 2 * track.error:  # other problems, perhaps another temperature
         drops.append((Drop(before, track.recent, is_sure=True), "on held-out problems before training"))
-    found: list[tuple[Level, Drop, str]] = []
+    rated: list[tuple[Level, Drop, str]] = []
     for drop, when in drops:
         limits = (0.1, 0.25) if meaning == "format" else (0.15, max(0.15, 0.5 * drop.best))
         if level := level_of(drop.best - drop.now, *limits):
-            found.append((level if drop.is_sure else 1, drop, when))
-    if found:
-        level, drop, when = max(found, key=lambda entry: (entry[0], entry[1].best - entry[1].now))
+            rated.append((level if drop.is_sure else 1, drop, when))
+    if rated:
+        level, drop, when = max(rated, key=lambda entry: (entry[0], entry[1].best - entry[1].now))
         reason = f"{meaning} fell from {100 * drop.best:.0f} % {when} to {100 * drop.now:.0f} %"
         yield Finding(f"{meaning}_falling", level, reason, f"{smaller_steps(state)}; {remedy}")
 

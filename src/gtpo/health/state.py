@@ -153,9 +153,6 @@ class State:
     def __getitem__(self, meaning: str) -> Track:
         return self._tracks[meaning]
 
-    def add(self, row: Row) -> None:
-        self.extend([row])
-
     def extend(self, rows: Iterable[Row]) -> None:
         """Add rows. Many rows at once take a fraction of the time that they take one by one."""
         added: dict[str, list[float]] = {meaning: [] for meaning in MEANINGS}
@@ -193,10 +190,6 @@ class State:
     @property
     def num_rows(self) -> int:
         return len(self.steps)
-
-    @property
-    def is_early(self) -> bool:
-        return self.num_rows < FEWEST_ROWS or self.steps[-1] < FEWEST_STEPS
 
     def rows_of(self, steps: int) -> int | None:
         """How many of the last rows cover this many steps; None if all of them do not."""

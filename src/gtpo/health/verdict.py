@@ -88,18 +88,28 @@ class Verdict:
 
 
 class Health:
-    """Watches a run: pass each row of metrics to `add` in turn, as a callback does at every logging step."""
+    """Watches a run: pass each row of metrics to `add` in turn, as a callback does at every logging step.
+
+    What was measured on held-out problems after training counts at the `end` only.
+    """
 
     def __init__(self, *, entropy_threshold: float | None = None, held_out: HeldOut | None = None) -> None:
-        self.state = State(entropy_threshold, held_out)
+        self.held_out = held_out or HeldOut()
+        self.state = State(entropy_threshold, dataclasses.replace(self.held_out, after={}))
 
     def add(self, row: Row) -> Verdict:
-        self.state.add(row)
+        self.state.extend([row])
         return self.verdict()
 
     def verdict(self) -> Verdict:
         """The verdict after the rows so far."""
         return Verdict(self.state.row.get("step", 0), tuple(check(self.state) for check in CHECKS))
+
+    def end(self) -> Verdict:
+        """The verdict on the finished run."""
+        if self.held_out.after:
+            self.state.held_out = self.held_out
+        return self.verdict()
 
 
 def health_of(
@@ -114,25 +124,18 @@ def health_of(
     >>> verdicts[2].name, verdicts[10].name, verdicts[-1].reason
     ('unknown', 'healthy', 'format fell from 90 % at its best to 20 %')
     """
-    held_out = held_out or HeldOut()
-    health = Health(entropy_threshold=entropy_threshold, held_out=dataclasses.replace(held_out, after={}))
+    health = Health(entropy_threshold=entropy_threshold, held_out=held_out)
     verdicts = [health.add(row) for row in rows]
-    if verdicts and held_out.after:
-        health.state.held_out = held_out
-        verdicts[-1] = health.verdict()
-    return verdicts
+    return [*verdicts[:-1], health.end()] if verdicts else []
 
 
 def last_verdict(
     rows: Iterable[Row], *, entropy_threshold: float | None = None, held_out: HeldOut | None = None
 ) -> Verdict:
     """The last verdict of `health_of`, without those before it."""
-    held_out = held_out or HeldOut()
-    health = Health(entropy_threshold=entropy_threshold, held_out=dataclasses.replace(held_out, after={}))
+    health = Health(entropy_threshold=entropy_threshold, held_out=held_out)
     health.state.extend(rows)
-    if held_out.after:
-        health.state.held_out = held_out
-    return health.verdict()
+    return health.end()
 
 
 def first_alarms(verdicts: Sequence[Verdict]) -> dict[tuple[str, Level], Verdict]:

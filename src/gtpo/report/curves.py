@@ -109,8 +109,9 @@ class Panel:
 
 def sections(runs: Sequence[Run], links: Mapping[Path, GroupLinks] | None = None) -> dict[str, list[Panel]]:
     """The panels for which some run has data, by the title of their section. `links` are those of runs, by folder."""
-    times = dict.fromkeys(name for run in runs for name in phases(run.rows))
-    panels = [*_PANELS, *(("Time", name, _phase_title(name), "s") for name in times)]
+    times = [name for run in runs for name in phases(run.rows)]
+    titles = {name: name.removeprefix("gtpo/seconds_").removesuffix("_time").capitalize() for name in times}
+    panels = [*_PANELS, *(("Time", name, title, "s") for name, title in titles.items())]
     by_section: dict[str, list[Panel]] = {title: [] for title in SECTIONS}
     for section, *content in panels:
         by_section[section].append(panel(runs, *content, links=links))
@@ -196,10 +197,6 @@ def _marks(curve: Series, links: GroupLinks) -> list[Mark]:
         Mark(step, value, links.address(step), f"{links.name}, step {step}: recorded groups")
         for step, value in zip(links.steps, values, strict=True)
     ]
-
-
-def _phase_title(name: str) -> str:
-    return "Step" if name == "step_time" else name.removeprefix("gtpo/seconds_").capitalize()
 
 
 def _thinned(curve: Series, most: int) -> Series:

@@ -46,6 +46,21 @@ def evaluation_panels(results: Iterable[Labelled]) -> list[Panel]:
     return list(panels.values())
 
 
+def step_panels(results: Sequence[dict[str, Any]]) -> list[Panel]:
+    """A panel per problem set with pass@k in percent over the steps of a run, a line for each k."""
+    panels: list[Panel] = []
+    results = sorted(results, key=lambda result: result["step"])
+    for problems in dict.fromkeys(result["problems"]["name"] for result in results):
+        own = [result for result in results if result["problems"]["name"] == problems]
+        lines: list[Line] = []
+        for name in [name for name in own[0]["metrics"] if name.startswith("pass@")]:
+            estimates = [result["metrics"][name] for result in own]
+            y, low, high = ([100 * estimate[field] for estimate in estimates] for field in ("value", "low", "high"))
+            lines.append(Line(name, [float(result["step"]) for result in own], y, low, high))
+        panels.append(Panel("pass", problems, "pass@k, %", lines))
+    return panels
+
+
 def _line(metrics: dict[str, Any], kind: str, name: str) -> Line:
     points: list[tuple[int, ...]] = []
     for metric, estimate in metrics.items():

@@ -95,7 +95,7 @@ def _save(figure: "Figure", colors: dict[str, str], paths: Sequence[Path]) -> No
         text.set_parse_math(False)
         text.set_text(name)
     with mpl.rc_context({"svg.hashsalt": "gtpo", "svg.fonttype": "none"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="constrained_layout not applied")  # no room beside huge tick labels
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")  # no room next to huge tick labels
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix == ".svg" else None)

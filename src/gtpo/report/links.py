@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import msgspec
-
 from gtpo.files import is_integer
-from gtpo.records import GROUPS_FILE
+from gtpo.records import GROUPS_FILE, step_of
 from gtpo.runs.reading import LONGEST_RECORD
 from gtpo.runs.run import Run
 
@@ -29,12 +27,6 @@ class GroupLinks:
 
     def address(self, step: int) -> str:
         return f"{self.page}#step-{step}"
-
-
-class _Recorded(msgspec.Struct):
-    """What is read of a recorded group."""
-
-    step: int
 
 
 def page_address(run: Run, report: Path) -> str | None:
@@ -59,17 +51,8 @@ def _recorded_steps(path: Path) -> list[int]:
     try:
         with path.open("rb") as file:
             while line := file.readline(LONGEST_RECORD):
-                if (step := _step(line)) is not None:
+                if (step := step_of(line)) is not None and is_integer(step):
                     steps.add(step)
     except OSError:
         return []
     return sorted(steps)
-
-
-def _step(line: bytes) -> int | None:
-    """The step of a record; None if the line is not one."""
-    try:
-        step = msgspec.json.decode(line, type=_Recorded).step
-    except (ValueError, RecursionError):
-        return None
-    return step if is_integer(step) else None

@@ -5,7 +5,7 @@ The page is the template page.html.j2. This module computes what it shows.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ def report_page(runs: Sequence[Run], folder: Path = Path()) -> str:
         trim_blocks=True,
     )
     links = group_links(runs, folder)
+    by_seed = sorted(runs, key=lambda run: (run.seed is None, run.seed or 0))
     return environment.get_template("page.html.j2").render(
         title=_title(runs, names),
         subtitle=_subtitle(runs, names),
@@ -58,7 +59,7 @@ def report_page(runs: Sequence[Run], folder: Path = Path()) -> str:
         has_middle=any(count > MOST_THIN for count in Counter(run.method for run in runs).values()),
         is_folded=len(runs) > MOST_ROWS,
         num_runs=len(runs),
-        runs_by_method={name: _by_seed(run for run in runs if run.method == name) for name in names},
+        runs_by_method={name: [run for run in by_seed if run.method == name] for name in names},
         ends=shown_ends(runs),
         end_of_training=end_of_training,
         steps_text=steps_text,
@@ -106,10 +107,6 @@ def _verdicts_text(runs: Sequence[Run]) -> str:
     """How many runs have each verdict, the most common one first."""
     counts = Counter(run.verdict.name for run in runs)
     return ", ".join(f"{count} {name}" for name, count in counts.most_common())
-
-
-def _by_seed(runs: Iterable[Run]) -> list[Run]:
-    return sorted(runs, key=lambda run: (run.seed is None, run.seed or 0))
 
 
 def _title(runs: Sequence[Run], names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Scores by math-verify on complete completions, to be laid next to those of other harnesses."""
+"""Scores by math-verify on complete completions, for comparison with those of other harnesses."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gtpo.logged import Series
 
@@ -37,19 +36,12 @@ def centred_mean(values: Sequence[float]) -> list[float]:
 
 def _means(values: Sequence[float], before: int, after: int) -> list[float]:
     """For each point, the mean over `before` points before it, itself and `after` points after it."""
-    points = np.array(values, dtype=float)
-    size = before + 1 + after
-    if len(points) < size:
-        return [float(points[max(0, i - before) : i + after + 1].mean()) for i in range(len(points))]
-    inner = np.lib.stride_tricks.sliding_window_view(points, size).mean(-1)
-    first = _growing_means(points[: size - 1])[after:]
-    last = _growing_means(points[::-1][: size - 1])[before:][::-1]
-    return [*first.tolist(), *inner.tolist(), *last.tolist()]
-
-
-def _growing_means(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The means of the first point, of the first two, and so on."""
-    return np.cumsum(points) / np.arange(1, len(points) + 1)
+    if not values:
+        return []
+    index = np.arange(len(values))
+    counts = np.minimum(index, before) + 1 + np.minimum(index[::-1], after)
+    sums = np.convolve(values, np.ones(before + 1 + after))[after : after + len(values)]
+    return (sums / counts).tolist()
 
 
 def final(series: Series) -> float | None:

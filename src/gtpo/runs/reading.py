@@ -1,23 +1,21 @@
 """Reads the files that a run leaves: metrics.jsonl, TRL's trainer_state.json, or a CSV with a header.
 
-Damage costs only what is damaged: lines and rows that cannot be used are skipped, and `notes` says which.
+Damage costs only what is damaged: lines and rows that cannot be used are skipped, and `notes` lists them.
 """
 
 import contextlib
 import csv
 import dataclasses
-import enum
 import functools
 import shlex
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 from gtpo.errors import DataError
-from gtpo.files import is_number, parse_json
+from gtpo.files import is_number, parse_json, parse_row
 from gtpo.logged import Row, Table, without_summary
 from gtpo.records import METRICS_FILE
 
@@ -57,7 +55,7 @@ class Metrics:
     """Rows of an evaluation during training, with names that start with "eval_"."""
     last_step: float
     planned_steps: int | None = None
-    """How many steps the trainer was to take; only TRL's trainer_state.json says so."""
+    """How many steps the trainer was to take; only TRL's trainer_state.json has it."""
 
 
 def read_metrics(path: Path, notes: list[str]) -> Metrics:
@@ -74,10 +72,9 @@ def read_metrics(path: Path, notes: list[str]) -> Metrics:
                 continue
             step = float(row["step"])
             last_step = max(last_step, step)
-            kind = _kind(tuple(row))
-            if kind is _Kind.EVALUATION:
+            if _is_evaluation(tuple(row)):
                 evaluations.setdefault(step, {}).update(row)
-            elif logged := without_summary(row) if kind is _Kind.SUMMARY else row:
+            elif logged := without_summary(row):
                 numbers[step] = len(table)
                 table.append(logged)
     if num_without_step:
@@ -89,18 +86,10 @@ def read_metrics(path: Path, notes: list[str]) -> Metrics:
     return Metrics(table, Table(evaluations[step] for step in sorted(evaluations)), last_step, planned_steps)
 
 
-class _Kind(enum.Enum):
-    TRAINING = enum.auto()
-    EVALUATION = enum.auto()
-    SUMMARY = enum.auto()
-
-
 @functools.lru_cache(maxsize=64)
-def _kind(names: tuple[str, ...]) -> _Kind:
-    """What a row with these names is about. Most rows of a run have the same ones."""
-    if any(name.startswith("eval_") for name in names):
-        return _Kind.EVALUATION
-    return _Kind.SUMMARY if "train_runtime" in names else _Kind.TRAINING
+def _is_evaluation(names: tuple[str, ...]) -> bool:
+    """Whether a row with these names is from an evaluation. Most rows of a run have the same names."""
+    return any(name.startswith("eval_") for name in names)
 
 
 def read_json_object(path: Path, notes: list[str]) -> dict[str, Any]:
@@ -139,16 +128,20 @@ def first_record(path: Path) -> Row:
     """The first complete row of JSON Lines; empty if there is none."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         for line in iter(lambda: file.readline(LONGEST_RECORD), b""):
-            if isinstance(row := _parsed(line), dict):
+            if row := parse_row(line):
                 return row
     return {}
 
 
 def planned_steps_in(folder: Path) -> int | None:
     """The number of steps in the newest checkpoint of a run."""
-    for path in _states(folder):
-        with contextlib.suppress(OSError, ValueError):
-            return msgspec.json.decode(path.read_bytes(), type=_State).planned_steps
+    return next((steps for path in _states(folder) if (steps := planned_steps(path))), None)
+
+
+def planned_steps(state: Path) -> int | None:
+    """The number of steps in a trainer_state.json; None if it has none, or is damaged."""
+    with contextlib.suppress(OSError, ValueError):
+        return _read_state(state)[0]
     return None
 
 
@@ -156,17 +149,6 @@ def _states(folder: Path) -> list[Path]:
     """The trainer_state.json of each checkpoint, the newest first."""
     paths = folder.glob(f"checkpoint-*/{STATE_FILE}")
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
-
-
-class _State(msgspec.Struct):
-    """What is read of a trainer_state.json."""
-
-    log_history: msgspec.Raw = msgspec.Raw(b"null")
-    max_steps: float = 0
-
-    @property
-    def planned_steps(self) -> int | None:
-        return int(self.max_steps) if is_number(self.max_steps) and self.max_steps > 0 else None
 
 
 @contextlib.contextmanager
@@ -194,8 +176,8 @@ def _line_rows(path: Path, notes: list[str]) -> Iterator[Row]:
     num_skipped = 0
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-            row = _parsed(line)
-            if isinstance(row, dict):
+            row = parse_row(line)
+            if row is not None:
                 yield row
             elif line.strip():
                 num_skipped += 1
@@ -203,15 +185,6 @@ def _line_rows(path: Path, notes: list[str]) -> Iterator[Row]:
     if num_skipped:
         listed = ", ".join(map(str, skipped[:3])) + (", …" if num_skipped > 3 else "")
         notes.append(f"{num_skipped} incomplete JSON lines skipped (line {listed}): was the run killed there?")
-
-
-def _parsed(text: bytes) -> Any:
-    """The value of a JSON text; None if it is damaged. msgspec is fast, but refuses NaN and numbers such as 1e999."""
-    with contextlib.suppress(ValueError, RecursionError):
-        return msgspec.json.decode(text)
-    with contextlib.suppress(ValueError):
-        return parse_json(text)
-    return None
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
@@ -227,15 +200,17 @@ def _cell(text: str) -> float | str:
         return text
 
 
+def _read_state(path: Path) -> tuple[int | None, Any]:
+    """The planned number of steps in a trainer_state.json, and its log_history. A list is a log_history by itself."""
+    content = parse_json(path.read_bytes())
+    if not isinstance(content, dict):
+        return None, content
+    steps: Any = content.get("max_steps")
+    return int(steps) if is_number(steps) and steps > 0 else None, content.get("log_history")
+
+
 def _state_rows(path: Path) -> tuple[int | None, Iterator[Row]]:
-    text = path.read_bytes()
-    try:
-        state = msgspec.json.decode(text, type=_State)
-        content, planned = msgspec.json.decode(state.log_history), state.planned_steps
-    except (ValueError, RecursionError):  # not an object, NaN in it, or damaged
-        whole = parse_json(text)
-        content = whole.get("log_history") if isinstance(whole, dict) else whole
-        planned = _State(max_steps=whole.get("max_steps", 0)).planned_steps if isinstance(whole, dict) else None
-    if not isinstance(content, list):
+    planned, history = _read_state(path)
+    if not isinstance(history, list):
         raise DataError(f"{path} has no log_history, so it is not a {STATE_FILE}. Pass the folder of a run.")
-    return planned, (row for row in content if isinstance(row, dict))
+    return planned, (row for row in history if isinstance(row, dict))

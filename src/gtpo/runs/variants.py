@@ -62,11 +62,8 @@ def _usual(name: str, variants: Sequence[Mapping[str, str]]) -> str | None:
 def _settings(folder: Path) -> dict[str, str]:
     """The settings as text: numbers from the command line are text in config.yaml, those from a recipe are not."""
     settings = read_settings(folder)
-    return {name: _text(value) for name, value in settings.items() if value is not None and not _is_ignored(name)}
-
-
-def _is_ignored(name: str) -> bool:
-    return len(name) > _LONGEST or _IGNORED.fullmatch(name) is not None
+    known = {name: value for name, value in settings.items() if value is not None and len(name) <= _LONGEST}
+    return {name: _text(value) for name, value in known.items() if not _IGNORED.fullmatch(name)}
 
 
 def _text(value: Any, depth: int = 2) -> str:

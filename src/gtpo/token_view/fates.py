@@ -67,12 +67,7 @@ def stretches(completion: CompletionRecord) -> Iterator[Stretch]:
 
 
 def token_fates(completion: CompletionRecord) -> list[str]:
-    """The name of each token's fate.
-
-    >>> token_fates(CompletionRecord([5, 6], ["a", "b"], {}, -1.0, -1.0, None, True, True, 1, 0,
-    ...                              [0.0, 1.0], [0.0, -1.0], None, [True, True]))
-    ['skipped', 'down']
-    """
+    """The name of each token's fate."""
     return [stretch.fate for stretch in stretches(completion) for _ in range(stretch.size)]
 
 

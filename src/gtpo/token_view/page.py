@@ -31,7 +31,7 @@ MAX_TOKENS = 400_000
 """Tokens in one page, about 10 bytes each. A larger recording has an index and several pages."""
 
 _FEWEST_PARALLEL = 8
-"""With fewer pages, starting processes does not pay."""
+"""With fewer pages, starting processes takes longer than it saves."""
 _MOST_PROCESSES = 4
 
 
@@ -101,16 +101,9 @@ def render_pages(
         "shared_start": shared_start(summaries),
         "changes": changes_data(changes),
     }
-    yield Page(
-        None,
-        _fill(
-            "page.index.html",
-            ("shared", "groups", "index"),
-            title,
-            searched="search prompts",
-            data=embedded_json(data),
-        ),
-    )
+    scripts = ("shared", "groups", "index")
+    page = _fill("index.html", scripts, title, searched="search prompts", data=embedded_json(data))
+    yield Page(None, page)
 
 
 def fragment(place: Place) -> str:
@@ -163,13 +156,9 @@ def _render_block(groups: Groups, context: _Context) -> _Block:
         "breaks": table.breaks,
     }
     scripts = ("shared", "groups", "channels", "tokens", "start")
+    searched = "search prompts and completions"
     page = _fill(
-        "page.html",
-        scripts,
-        context.title,
-        searched="search prompts and completions",
-        data=embedded_json(data),
-        groups="\n".join(parts),
+        "page.html", scripts, context.title, searched=searched, data=embedded_json(data), groups="\n".join(parts)
     )
     return _Block(page, summaries, changes, groups)
 
@@ -182,7 +171,7 @@ def _summary_rows(summaries: Sequence[GroupSummary], pages: Sequence[str]) -> li
 def _fill(template: str, scripts: Sequence[str], title: str, **parts: str) -> str:
     """The template with its style, its scripts and these parts."""
     style = _resource("page.css")
-    script = "".join(_resource(f"page.{name}.js") for name in scripts)
+    script = "".join(_resource(f"{name}.js") for name in scripts)
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -190,12 +179,12 @@ def _fill(template: str, scripts: Sequence[str], title: str, **parts: str) -> st
     parts |= {"policy": policy, "style": style, "script": script, "title": html.escape(visible(title))}
     page = _resource(template)
     for name in ("head", "filters"):  # what the templates share has places for parts, too
-        page = page.replace(f"<!-- {name} -->\n", _resource(f"page.{name}.html"))
+        page = page.replace(f"<!-- {name} -->\n", _resource(f"{name}.html"))
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], page)
 
 
 def _resource(name: str) -> str:
-    return resources.files("gtpo.token_view").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("gtpo.token_view").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

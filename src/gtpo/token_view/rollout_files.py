@@ -118,7 +118,7 @@ def _with_number(row: Row) -> Row:
 def _rows(path: Path, skipped: Counter[str], notes: list[str]) -> Iterator[Row]:
     try:
         if path.suffix != ".parquet":
-            yield from JsonLines(path).rows(lambda _, reason: skipped.update([reason]))
+            yield from JsonLines(path).rows(lambda reason: skipped.update([reason]))
         else:
             yield from _table_rows(path, notes)
     except UnicodeDecodeError:
@@ -148,9 +148,9 @@ def _problem(table: "ParquetFile") -> str | None:
     """Why a table cannot be used, and what to do; None if it can."""
     names = table.schema_arrow.names
     if not {"prompt", "completion"} <= set(names) or not {"reward", "advantage"} & set(names):
-        found = ", ".join(names[:10])[:200]
+        listed = ", ".join(names[:10])[:200]
         return (
-            f"has the columns {found}; it needs prompt, completion, and reward or advantage. "
+            f"has the columns {listed}; it needs prompt, completion, and reward or advantage. "
             "Pass what TRL wrote into completions/, or rename the columns"
         )
     size = sum(table.metadata.row_group(number).total_byte_size for number in range(table.metadata.num_row_groups))

@@ -158,9 +158,8 @@ def _group(step: int, prompt: str, rows: Sequence[Row], encode: Encoder) -> Grou
     completions: list[CompletionRecord] = []
     for number, (ids, pieces, _) in enumerate(encoded):
         rewards, advantage = _rewards(rows[number]), advantages[number] or 0.0
-        completions.append(
-            completion_record(shaped, number, token_ids=ids, pieces=pieces, rewards=rewards, advantage=advantage)
-        )
+        known = {"pieces": pieces, "rewards": rewards, "advantage": advantage, "entropy": None, "token_entropy": None}
+        completions.append(completion_record(shaped, number, token_ids=ids, **known))
     reason = "evaluation" if all(EVALUATION in row for row in rows) else None
     return GroupRecord(step, prompt, completions, None, None, reason=reason)
 

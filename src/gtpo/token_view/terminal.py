@@ -33,23 +33,19 @@ def group_view(group: GroupRecord) -> Group:
     title = f"step {group.step}" + (f", recorded for: {visible(group.reason)}" if group.reason else "")
     prompt = "prompt not recorded" if group.prompt is None else visible_lines(group.prompt, 2000)
     parts = [Text(title, style="bold"), Text(prompt, style="dim")]
-    fates = [_fates(group, completion) for completion in group.completions]
+    fates = list(map(plain_fates if _is_plain(group) else token_fates, group.completions))
     present = {fate for names in fates for fate in names}
     parts.append(_legend(present if _is_plain(group) else present | _USUAL))
     facts = _fact_lines(group)
-    indices = range(len(facts))
-    for index in sorted(indices, key=lambda index: _rank(group.completions[index])):
+    # The good completions come first, the excluded ones last.
+    ranks = [(not completion.valid, -(completion.advantage or 0.0)) for completion in group.completions]
+    for index in sorted(range(len(facts)), key=ranks.__getitem__):
         parts += [Text(), facts[index], _tokens(group.completions[index], fates[index])]
     return Group(*parts, Text(), Text(_changes_line(group)))
 
 
 def _is_plain(group: GroupRecord) -> bool:
     return group.method != "gtpo"
-
-
-def _fates(group: GroupRecord, completion: CompletionRecord) -> list[str]:
-    """What the trainer did to each token."""
-    return plain_fates(completion) if _is_plain(group) else token_fates(completion)
 
 
 def _changes_line(group: GroupRecord) -> str:
@@ -71,11 +67,6 @@ def _legend(names: set[str]) -> Text:
             text.append(f"  {fate.meaning}\n", style="dim")
     text.rstrip()
     return text
-
-
-def _rank(completion: CompletionRecord) -> tuple[bool, float]:
-    """The good completions come first, the excluded ones last."""
-    return not completion.valid, -(completion.advantage or 0.0)
 
 
 def _fact_lines(group: GroupRecord) -> list[Text]:

@@ -1,6 +1,5 @@
 """The models that a run left behind, for an evaluation over its steps."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,9 @@ def models_of(folder: Path) -> dict[str, int]:
     start = str(settings["model"].value) if "model" in settings else "lab"
     summary = run.summary()
     best: Any = summary.get("best")
-    checkpoints = [path for path in folder.glob("checkpoint-*") if _is_complete(path)]
-    numbered = sorted((int(path.name.rpartition("-")[2]), str(path)) for path in checkpoints)
     candidates: list[tuple[Any, str]] = [
         (0, start),
-        *numbered,
+        *((step, str(path)) for step, path in run.checkpoints().items()),
         (summary.get("steps"), str(run.model)),
         (best.get("step") if isinstance(best, dict) else None, str(folder / "best")),
     ]
@@ -37,8 +34,3 @@ def models_of(folder: Path) -> dict[str, int]:
     if len(steps) < 2:
         raise DataError(f"{folder} has no checkpoint and no model/ to evaluate. Train it first, or resume it.")
     return steps
-
-
-def _is_complete(path: Path) -> bool:
-    """Whether the folder is a complete checkpoint."""
-    return re.fullmatch(r"checkpoint-\d{1,12}", path.name) is not None and (path / "complete").is_file()

@@ -76,7 +76,9 @@ def prepare(plan: Plan) -> Prepared:
         options.model, plan.model_config.model_revision, trust_remote_code=config.trust_remote_code
     )
     check_adapter(model, plan)
-    model_settings = _load_settings(find_model(model).base or model, trust_remote_code=config.trust_remote_code)
+    base, model_settings = find_model(model).base or model, None
+    with contextlib.suppress(OSError, ValueError):
+        model_settings = AutoConfig.from_pretrained(base, trust_remote_code=config.trust_remote_code)
     if not config.trust_remote_code and plan.model_config.attn_implementation is None:
         require_built_in_attention(options.model, model_settings)
     problems = training_problems(options, config.seed, needs_answer=not is_rl or needs_answers(rewards))
@@ -131,7 +133,6 @@ def download_weights(name: str, revision: str) -> None:
 
 
 def _is_cached(name: str, revision: str) -> bool:
-    """Whether the weights are in the cache."""
     try:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
     except OSError:
@@ -157,11 +158,6 @@ def _trainer_arguments(plan: Plan) -> dict[str, Any]:
     }
     quantization = get_quantization_config(model_config)
     return {"peft_config": get_peft_config(model_config), "quantization_config": quantization}
-
-
-def _load_settings(model: str, *, trust_remote_code: bool) -> Any:
-    with contextlib.suppress(OSError, ValueError):
-        return AutoConfig.from_pretrained(model, trust_remote_code=trust_remote_code)
 
 
 def _require_context(prepared: Prepared) -> None:

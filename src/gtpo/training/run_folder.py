@@ -27,7 +27,7 @@ import msgspec
 import yaml
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.files import locked, write_atomic
+from gtpo.files import free_path, locked, write_atomic
 from gtpo.records import GROUPS_FILE, METRICS_FILE
 
 PACKAGES = ("gtpo", "trl", "transformers", "torch", "accelerate", "datasets", "peft", "vllm")
@@ -96,16 +96,18 @@ class RunFolder:
         """Whether the run has recorded a step or saved a checkpoint."""
         return any(any(self.path.glob(name)) for name in ("checkpoint-*", METRICS_FILE, GROUPS_FILE))
 
-    def newest_checkpoint(self) -> Path | None:
-        """The complete checkpoint with the most steps. Whether it is intact is not verified."""
+    def checkpoints(self) -> dict[int, Path]:
+        """The complete checkpoints by their steps, in this order. Whether they are intact is not verified."""
         folders = [marker.parent for marker in self.path.glob("checkpoint-*/complete")]
-        checkpoints = [folder for folder in folders if re.fullmatch(r"checkpoint-\d+", folder.name)]
-        return max(checkpoints, key=_steps_of, default=None)
+        names = [(re.fullmatch(r"checkpoint-(\d{1,12})", folder.name), folder) for folder in folders]
+        return dict(sorted((int(name[1]), folder) for name, folder in names if name))
+
+    def newest_checkpoint(self) -> Path | None:
+        return next(reversed(self.checkpoints().values()), None)
 
     def steps_done(self) -> int:
         """The number of steps that a resumed run does not repeat."""
-        checkpoint = self.newest_checkpoint()
-        return 0 if checkpoint is None else _steps_of(checkpoint)
+        return max(self.checkpoints(), default=0)
 
     def require_longer(self, max_steps: int) -> None:
         """Refuse to extend the run to `max_steps` if it has done them, or has no checkpoint to continue from."""
@@ -145,18 +147,6 @@ class RunFolder:
     def write_summary(self, **parts: Any) -> None:
         """Add to the summary, keeping its other entries."""
         write_atomic(self._summary, json.dumps({**self.summary(), **parts}, indent=2) + "\n")
-
-
-def _steps_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
-
-
-def free_path(path: Path) -> Path:
-    """The path, with a number appended if it exists."""
-    number, free = 1, path
-    while free.exists():
-        number, free = number + 1, path.with_name(f"{path.name}-{number + 1}")
-    return free
 
 
 def versions() -> dict[str, str]:

@@ -143,6 +143,11 @@ def train(
 ) -> bool:
     """Train in the run's folder, from its newest intact checkpoint if there is one. False if it was interrupted."""
     options, trusts = prepared.plan.options, prepared.plan.config.trust_remote_code
+
+    def evaluate(when: str, model: str) -> None:
+        folder = run.held_out / when
+        run.write_summary(**{when: measure_held_out(options, model, folder, progress, trust_remote_code=trusts)})
+
     with StopAtStep() as stop:
         processes = PartialState()
         with processes.main_process_first():
@@ -150,10 +155,7 @@ def train(
             if processes.is_main_process:
                 _require_same_problems(prepared, run)
                 if "before" not in run.summary():
-                    before = measure_held_out(
-                        options, prepared.model, run.held_out / "before", progress, trust_remote_code=trusts
-                    )
-                    run.write_summary(before=before)
+                    evaluate("before", prepared.model)
         earlier_seconds = _seconds_so_far(run)
         start = time.monotonic()
         trainer = make_trainer(prepared, [*callbacks, stop], run)
@@ -168,10 +170,7 @@ def train(
         del trainer
         free_memory()
         if processes.is_main_process:
-            after = measure_held_out(
-                options, str(run.model), run.held_out / "after", progress, trust_remote_code=trusts
-            )
-            run.write_summary(after=after)
+            evaluate("after", str(run.model))
             _discard_worse_model(run, steps)
             write_card(prepared, run)
         processes.wait_for_everyone()
@@ -198,5 +197,7 @@ def _require_same_problems(prepared: Prepared, run: RunFolder) -> None:
     digest = prepared.problems_digest
     if run.summary().get("problems_sha256", digest) != digest:
         name = prepared.plan.options.problems
-        raise ConfigError(f"The problems of {name} have changed since this run started. Restore them, or start anew.")
+        raise ConfigError(
+            f"The problems of {name} have changed since this run started. Restore them, or start a new run."
+        )
     run.write_summary(problems_sha256=digest)

@@ -11,10 +11,11 @@ from transformers import get_scheduler
 
 from gtpo.core.config import ShapingConfig
 from gtpo.evaluation.graders import ANSWER
-from gtpo.files import is_number, parse_json
+from gtpo.files import is_number
 from gtpo.models import find_model
 from gtpo.rewards.correctness import CORRECT_ANSWER_SCORE
 from gtpo.rewards.format import COMPLETE_FORMAT_SCORE
+from gtpo.runs.reading import STATE_FILE, planned_steps
 from gtpo.training.config.options import RunOptions
 from gtpo.training.inputs.data import right_completion
 from gtpo.training.memory import memory_lines
@@ -148,11 +149,7 @@ def _schedule(config: Any, resumed: RunFolder) -> list[tuple[str, str]]:
 def _planned_steps(resumed: RunFolder) -> int | None:
     """The number of steps that the run had when its newest checkpoint was written."""
     checkpoint = resumed.newest_checkpoint()
-    try:
-        steps = parse_json((checkpoint / "trainer_state.json").read_bytes())["max_steps"] if checkpoint else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return steps if isinstance(steps, int) and steps > 0 else None
+    return None if checkpoint is None else planned_steps(checkpoint / STATE_FILE)
 
 
 def factor(config: Any, num_steps: int, done: int) -> float:

@@ -82,8 +82,8 @@ def notices(settings: Settings) -> list[str]:
 
 def require_trusted(folder: Path, settings: Settings, *, trusts_run: bool) -> None:
     """Raise ConfigError if resuming the run in `folder` has effects, unless it started here or the user trusts it."""
-    if not _is_main_process():
-        return
+    if os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK", "0") != "0":
+        return  # the other processes wait for the main one before they import anything
     texts = [*effects(settings).values(), *_effects_of_files(folder, settings)]
     sources = _noted_sources(folder)
     if trusts_run:
@@ -186,8 +186,3 @@ def _loads_pickles(settings: Settings) -> bool:
     launched = [os.environ.get(f"ACCELERATE_USE_{engine}", "") for engine in ("DEEPSPEED", "FSDP")]
     chosen = [settings[name].value for name in ("deepspeed", "fsdp") if name in settings]
     return any(map(_is_on, launched)) or any(map(_is_set, chosen))
-
-
-def _is_main_process() -> bool:
-    """The other processes wait for the main one before they import anything, and may have another state folder."""
-    return os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0"

@@ -60,8 +60,8 @@ class TokenJudges:
 
     def __init__(self, reward_funcs: Sequence[Any], names: Sequence[str], processing_class: Any) -> None:
         require_spans(reward_funcs, names)
-        found = {column: getattr(reward, "spans", None) for column, reward in enumerate(reward_funcs)}
-        self.spans: dict[int, Spans] = {column: spans for column, spans in found.items() if spans is not None}
+        functions = {column: getattr(reward, "spans", None) for column, reward in enumerate(reward_funcs)}
+        self.spans: dict[int, Spans] = {column: spans for column, spans in functions.items() if spans is not None}
         self.names = names
         tokenizer = getattr(processing_class, "tokenizer", processing_class)
         self.decode: Callable[[list[int]], str] = functools.partial(tokenizer.decode, skip_special_tokens=True)

@@ -246,7 +246,7 @@ class GTPOTrainer(FastGRPOTrainer):
         return advantages.masked_fill(is_mean[first : first + len(advantages)], 0.0)
 
     def _token_entropy(self, batch: dict[str, Any], captured: Captured) -> Tensor:
-        """Entropies of the policy: from TRL's pass over old log-probs if it made one, else from a pass of our own."""
+        """Entropies of the policy: from TRL's pass over old log-probs if it ran one, else from a pass of our own."""
         if "old_per_token_logps" in batch:  # that pass is the first; otherwise the first may be the reference's
             assert captured.token_entropy is not None
             captured.token_logps = batch["old_per_token_logps"]

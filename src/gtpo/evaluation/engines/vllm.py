@@ -21,11 +21,7 @@ class VLLMEngine:
         config: Any = llm.llm_engine.model_config
         self.tokenizer = tokenizer
         self.context_length: int | None = config.max_model_len
-        self.description = {
-            "engine": "vllm",
-            "weights": weights,
-            "dtype": str(config.dtype).removeprefix("torch."),
-        }
+        self.description = {"engine": "vllm", "weights": weights, "dtype": str(config.dtype).removeprefix("torch.")}
 
     @classmethod
     def load(cls, model: str, *, seeds_samples: bool = True, **options: Any) -> "VLLMEngine":

@@ -93,9 +93,9 @@ class _Reader:
         return None
 
     def match(self, pattern: re.Pattern[str]) -> str | None:
-        if found := pattern.match(rest := self.rest()):
-            self.position = len(self.text) - len(rest) + found.end()
-            return found[0]
+        if match := pattern.match(rest := self.rest()):
+            self.position = len(self.text) - len(rest) + match.end()
+            return match[0]
         return None
 
     def read_sum(self) -> _Factors:

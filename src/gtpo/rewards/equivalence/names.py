@@ -4,7 +4,7 @@ import re
 
 from gtpo.rewards.equivalence.forms import is_value
 from gtpo.rewards.equivalence.normalise import compact
-from gtpo.rewards.equivalence.structure import has_relation
+from gtpo.rewards.equivalence.structure import RELATION, has_relation
 from gtpo.rewards.equivalence.units import CHANGING_WORDS
 
 _DECORATED = r"\\(?:text|vec|overline|overrightarrow|hat|bar)\{[a-zA-Z]+\}"
@@ -13,7 +13,6 @@ _NAME = re.compile(
     r"(?:\(?(?:\\?[a-zA-Z]++'*(?:_\{?\w+\}?)?(?:\([a-zA-Z,]+\))?,?)+\)?|[fghpqFGHPQ](?:\^\{-1\})?\([-\w.,]+\)|"
     rf"{_DECORATED}|(?:\\?\|){{1,2}}(?:[A-Z]{{2}}|{_DECORATED})(?:\\?\|){{1,2}})"
 )
-_RELATION = re.compile(r"<|>|\\(?:le|ge|lt|gt|ne)(?![a-zA-Z])")
 
 
 def is_name(text: str) -> bool:
@@ -30,6 +29,6 @@ def is_name(text: str) -> bool:
 
 def is_solved(inequality: str) -> bool:
     """Whether one side of the inequality is a name and the others are values: 1 < x < 2, but not 2x < 4."""
-    sides = [side.strip() for side in _RELATION.split(inequality)]
+    sides = [side.strip() for side in RELATION.split(inequality)]
     values = [side for side in sides if not is_name(side)]
     return len(sides) - len(values) == 1 and all(map(is_value, values))

@@ -1,4 +1,4 @@
-r"""What the question says about an answer: formulas copied from it, formulas it asks for, and the nouns it counts."""
+r"""What the question says about an answer: formulas copied from it, and formulas it asks for."""
 
 import re
 from functools import lru_cache
@@ -6,7 +6,7 @@ from functools import lru_cache
 from gtpo.rewards.equivalence.names import is_name
 from gtpo.rewards.equivalence.normalise import normalise
 from gtpo.rewards.equivalence.structure import split_top_level, take_apart, without_brackets
-from gtpo.rewards.equivalence.units import counted_stems, noun_stems, split_unit
+from gtpo.rewards.equivalence.units import split_unit
 
 _PLAIN = re.compile(r"[-+]?\s*(?:\d[\d,\s]*(?:\.\d*)?|\.\d+)|[-+]?\\infty|[A-Za-z][A-Za-z' .-]*|\(?[A-Z][).]?")
 _TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
@@ -62,18 +62,6 @@ def is_asked(formula: str, question: str) -> bool:
     (True, False)
     """
     return squeeze(formula) in _asked_formulas(question)
-
-
-@lru_cache(maxsize=256)
-def question_nouns(question: str) -> frozenset[str]:
-    """The words of the question in the singular. They may follow a number in the answer."""
-    return noun_stems(question)
-
-
-@lru_cache(maxsize=256)
-def question_counts(question: str) -> frozenset[str]:
-    """The words after "how many" in the singular that would otherwise change a number."""
-    return counted_stems(question)
 
 
 def squeeze(text: str) -> str:

@@ -13,10 +13,10 @@ from gtpo.rewards.equivalence.forms import has_numeric_work, is_value
 from gtpo.rewards.equivalence.names import is_name, is_solved
 from gtpo.rewards.equivalence.normalise import compact, normalise
 from gtpo.rewards.equivalence.numbers import ExactNumber, expand_number_words, parse_number, same_number
-from gtpo.rewards.equivalence.question import is_asked, is_copied, question_counts, question_nouns
+from gtpo.rewards.equivalence.question import is_asked, is_copied
 from gtpo.rewards.equivalence.structure import Parts, has_relation, split_top_level, take_apart, without_brackets
 from gtpo.rewards.equivalence.symbolic import is_rounding, same_expression
-from gtpo.rewards.equivalence.units import Unit, noun_stems, split_unit
+from gtpo.rewards.equivalence.units import Unit, counted_stems, noun_stems, split_unit
 
 _MAX_DEPTH = 30
 _WORDS = re.compile(
@@ -62,7 +62,7 @@ def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
     (True, False)
     """
     gold = _normalised_gold(gold)
-    counted = question_counts(question or "")
+    counted = counted_stems(question or "")
     answer = expand_number_words(normalise(answer), k_is_letter="k" in gold.lower(), counts_dozens="dozen" in counted)
     if not answer or not gold or max(_depth(answer), _depth(gold)) > _MAX_DEPTH:
         return False
@@ -70,7 +70,7 @@ def equivalent(answer: str, gold: str, question: str | None = None) -> bool:
         return True
     if question and is_copied(answer, gold, question):
         return False
-    context = _Context(question or "", noun_stems(gold) | question_nouns(question or ""), counted)
+    context = _Context(question or "", noun_stems(gold) | noun_stems(question or ""), counted)
     verdict = _plain_numbers_agree(answer, gold, context)
     return _same(answer, gold, context) if verdict is None else verdict
 

@@ -3,6 +3,7 @@ r"""Splitting an answer at its outermost commas, brackets, unions and matrix cel
 import re
 from dataclasses import dataclass
 
+RELATION = re.compile(r"<|>|\\(?:le|ge|lt|gt|ne)(?![a-zA-Z])")
 _MATRIX = re.compile(r"\\begin\{(?P<kind>[pvV]?)matrix\}(?P<cells>.*)\\end\{(?P=kind)matrix\}", re.DOTALL)
 _MEMBER_OF = re.compile(r"^[a-zA-Z]\s*(?:\\in(?![a-zA-Z])|=(?=\s*\\\{))\s*")
 _AND = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|,?\s+(?:and|or)\s+")
@@ -65,7 +66,7 @@ def split_top_level(text: str, separator: str) -> list[str]:
 
 def has_relation(text: str) -> bool:
     """Whether the text contains an inequality."""
-    return re.search(r"<|>|\\(?:le|ge|lt|gt|ne)(?![a-zA-Z])", text) is not None
+    return RELATION.search(text) is not None
 
 
 def _bracketed(text: str) -> Parts | None:

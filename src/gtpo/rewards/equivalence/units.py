@@ -5,6 +5,7 @@ A percent sign is a unit too: the gold answer alone sets the scale of the number
 
 import re
 from collections.abc import Set
+from functools import lru_cache
 
 from gtpo.rewards.equivalence.numbers import parse_number
 
@@ -75,7 +76,6 @@ _SPELLINGS = {
 }
 _MEASURES = {word: name for name, words in _SPELLINGS.items() for word in words.split()}
 _LONG = sorted((word for word in _MEASURES if len(word) > 1 and word.isalpha()), key=len, reverse=True)
-_MONEY_NAMES = ("$", "£", "€")
 
 # Words that change the value of the number before them, or take it back. They are not nouns, even in the question.
 _VALUE_WORDS = """
@@ -169,6 +169,7 @@ def split_unit(text: str, nouns: Set[str] | None = None, counted: Set[str] = fro
     return text, None
 
 
+@lru_cache(maxsize=4096)
 def noun_stems(text: str) -> frozenset[str]:
     """The words of a text in the singular.
 
@@ -189,8 +190,9 @@ def _stem(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 2 else word
 
 
+@lru_cache(maxsize=4096)
 def counted_stems(question: str) -> frozenset[str]:
-    """The stems of the words that the question asks to count.
+    """The stems of the words that the question asks to count, which would otherwise change a number.
 
     >>> sorted(counted_stems("How many more pairs are there? How many dozen eggs?"))
     ['dozen', 'pair']

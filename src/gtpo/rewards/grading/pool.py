@@ -166,13 +166,20 @@ class _Worker:
         """
         if self.connection is not None and self.process is not None and self.process.poll() is None:
             return self.connection
-        for _ in range(_MAX_STARTS - 1):
-            if connection := self._start_once(is_last=False):
-                return connection
-        return cast("socket.socket", self._start_once(is_last=True))
+        signal_number = 0
+        for _ in range(_MAX_STARTS):
+            started = self._start_once()
+            if isinstance(started, socket.socket):
+                return started
+            signal_number = started
+        raise GradingError(
+            f"A grading worker was killed by signal {signal_number} while it started, {_MAX_STARTS} times in a row. "
+            "The machine is probably out of memory: free some, or use fewer workers with "
+            "configure_grading(num_workers=1)."
+        )
 
-    def _start_once(self, *, is_last: bool) -> socket.socket | None:
-        """The connection to a new worker. If the worker is killed: None, or GradingError for the last attempt."""
+    def _start_once(self) -> socket.socket | int:
+        """The connection to a new worker, or the signal that killed it."""
         self.stop()
         connection, workers_end = socket.socketpair()
         self.connection = connection
@@ -203,15 +210,8 @@ class _Worker:
                 connection.settimeout(self.timeout)
                 return connection
             printed = errors.read().decode(errors="replace").strip()
-        signal_number = -process.wait()
-        if signal_number > 0 and not is_last:
-            return None
-        if signal_number > 0:
-            raise GradingError(
-                f"A grading worker was killed by signal {signal_number} while it started, {_MAX_STARTS} times in a "
-                "row. The machine is probably out of memory: free some, or use fewer workers with "
-                "configure_grading(num_workers=1)."
-            )
+        if (signal_number := -process.wait()) > 0:
+            return signal_number
         remedy = "Check that its module can be imported without the script that calls it."
         if self.target.startswith("gtpo."):
             remedy = "Install what it needs with: pip install math-verify antlr4-python3-runtime==4.13.2"

@@ -15,6 +15,7 @@ from trl.trainer.model_config import ModelConfig
 from trl.trainer.sft_config import SFTConfig
 
 from gtpo.errors import ConfigError, require, shortened
+from gtpo.files import free_path
 from gtpo.problems.loading import is_own, short_name
 from gtpo.training.config.options import NAMES, RunOptions
 from gtpo.training.config.recipe import Setting, Settings, located
@@ -123,18 +124,11 @@ def _absolute_paths(options: RunOptions) -> dict[str, str]:
 def _defaults(options: RunOptions, settings: Settings) -> dict[str, Any]:
     seed = settings["seed"].value if "seed" in settings else 42
     problems = re.split("[:@]", short_name(options.problems))[0].lower()
-    name = f"{_last_part(options.model)}-{problems}-{options.method}-seed{seed}"
+    name = f"{Path(options.model.rstrip('/')).name.lower()}-{problems}-{options.method}-seed{seed}"
     defaults = {**DEFAULTS, "output_dir": _free_folder(f"runs/{name}"), "run_name": name}
     return {**defaults, **GRPO_DEFAULTS} if options.method == "grpo" else defaults
 
 
 def _free_folder(path: str) -> str:
     """The path, with a number appended if it exists. Several processes could not agree on a number: no change."""
-    number, free = 1, path
-    while Path(free).exists() and os.environ.get("WORLD_SIZE", "1") == "1":
-        number, free = number + 1, f"{path}-{number + 1}"
-    return free
-
-
-def _last_part(name: str) -> str:
-    return Path(name.rstrip("/")).name.lower()
+    return str(free_path(Path(path))) if os.environ.get("WORLD_SIZE", "1") == "1" else path

@@ -127,7 +127,7 @@ def _training(prepared: Prepared, run: RunFolder) -> str:
 def _verdict(run: RunFolder) -> str:
     """How the run ended, by `gtpo health`."""
     try:
-        verdict = load_run(run.path).health()[-1]
+        verdict = load_run(run.path).verdict
     except DataError:  # nothing was logged
         return "unknown"
     return f"{verdict.name}: {verdict.reason}" if verdict.findings else verdict.name

@@ -1,6 +1,6 @@
 """Uploading the final model of a run: checked before any work, then the files of RUN/model and nothing else.
 
-transformers would upload the whole folder of the run at every save: checkpoints with optimizer states, recorded groups
+transformers would upload the run's entire folder at every save: checkpoints with optimizer states, recorded groups
 and held-out samples. Its own push is therefore turned off (`gtpo.training.session.make_trainer`).
 """
 

@@ -20,7 +20,7 @@ from transformers import TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from gtpo.errors import ConfigError, DataError
-from gtpo.files import is_number, sync, write_atomic
+from gtpo.files import first_free, is_number, sync, write_atomic
 
 MARKER = "complete"
 """The file that is written last into a checkpoint; it lists the others."""
@@ -172,10 +172,7 @@ def back_up_completions(run: Path) -> None:
     """Rename the folder of completions that an earlier run logged here (`log_completions`), unless it is empty."""
     completions = run / "completions"
     if completions.is_dir() and any(completions.iterdir()):
-        number = 1
-        while (backup := run / f"earlier-{number}-completions").exists():
-            number += 1
-        completions.rename(backup)
+        completions.rename(first_free(lambda number: run / f"earlier-{number}-completions"))
         completions.mkdir()  # TRL expects the folder, which it creates with the trainer
 
 

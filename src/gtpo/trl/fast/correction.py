@@ -1,7 +1,7 @@
 """The correction for the sampler's log-probs, without a scoring pass of its own.
 
 vLLM and the training model give a token slightly different probabilities. TRL weights every token, or completion, by
-the truncated ratio of the two, and scores the whole generation batch before the update to know it. While the weights
+the truncated ratio of the two, and scores the entire generation batch before the update to know it. While the weights
 stay the same in between, the update computes the same log-probs: there the ratios are filled in here.
 """
 

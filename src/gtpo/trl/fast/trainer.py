@@ -26,7 +26,7 @@ class FastGRPOTrainer(CorrectionInUpdate, TrimmedBatches, ExactResume, GRPOTrain
 
     Updates and scoring passes compute no padding and leave out completions without weight (gtpo.trl.fast.trimming),
     and `train(resume_from_checkpoint=True)` continues exactly where the last complete checkpoint was written
-    (gtpo.trl.fast.resume). Where an option rules out other micro-batches, a warning says so and TRL's are used. A
+    (gtpo.trl.fast.resume). Where an option rules out other micro-batches, a warning is logged and TRL's are used. A
     colocated vLLM returns token ids without their text, which TRL does not use, and the correction for its log-probs
     needs no scoring pass (gtpo.trl.fast.correction).
     """

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-import msgspec
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
@@ -22,7 +21,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from gtpo.files import JsonLines, is_number, write_atomic
 from gtpo.logged import without_summary
-from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord
+from gtpo.records import GROUPS_FILE, METRICS_FILE, CompletionRecord, GroupRecord, step_of
 from gtpo.trl.watching.choosing import RowSummary, choose_groups
 from gtpo.trl.watching.generated import Generated, with_conflicts
 from gtpo.trl.watching.guard import Guard
@@ -264,20 +263,9 @@ def _is_on_all_processes(key: str | None) -> bool:
 
 def drop_every_second_step(path: Path) -> None:
     """Remove the records of every second step from groups.jsonl, and incomplete lines."""
-    lines = [(line, _step(line)) for line in path.read_bytes().splitlines(keepends=True)]
+    lines = [(line, step_of(line)) for line in path.read_bytes().splitlines(keepends=True)]
     kept = sorted({step for _, step in lines if step is not None})[::2]
     write_atomic(path, b"".join(line for line, step in lines if step in kept))
-
-
-class _Step(msgspec.Struct):
-    step: int
-
-
-def _step(line: bytes) -> int | None:
-    try:
-        return msgspec.json.decode(line, type=_Step).step
-    except ValueError:
-        return None
 
 
 def _exchange(guard: Guard, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> list[T] | None:

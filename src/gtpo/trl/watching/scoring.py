@@ -1,6 +1,5 @@
 """Log-probabilities and entropies of a few completions, from one small pass that leaves no trace in the training."""
 
-import contextlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -30,22 +29,20 @@ def token_scores(
 
     `sizes` are the lengths of these completions. The random state of the process stays as it is.
     """
+    from trl.models.utils import disable_gradient_checkpointing
+
     device, width = trainer.accelerator.device, max(1, *sizes)
     inside = torch.arange(width, device=device) < torch.tensor(sizes, device=device).unsqueeze(1)
     ids = torch.cat([batch["prompt_ids"][rows], batch["completion_ids"][rows][:, :width]], dim=1)
     mask = torch.cat([batch["prompt_mask"][rows], inside.to(batch["prompt_mask"].dtype)], dim=1)
     with (
         torch.no_grad(),
-        _no_gradient_checkpointing(trainer),
+        disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
         torch.random.fork_rng(_devices(trainer), device_type=device.type),
     ):
+        batch_size = trainer.args.per_device_train_batch_size
         logps, entropy, *_ = trainer._get_per_token_logps_and_entropies(
-            trainer.model,
-            ids,
-            mask,
-            width,
-            batch_size=trainer.args.per_device_train_batch_size,
-            compute_entropy=True,
+            trainer.model, ids, mask, width, batch_size=batch_size, compute_entropy=True
         )
     if logps.shape != inside.shape or entropy.shape != inside.shape:
         raise ValueError(f"the trainer returned shapes {tuple(logps.shape)} and {tuple(entropy.shape)}")
@@ -57,10 +54,3 @@ def _devices(trainer: Any) -> list[torch.device]:
     if trainer.accelerator.device.type in ("cpu", "mps"):
         return []
     return sorted({parameter.device for parameter in trainer.model.parameters()}, key=str)
-
-
-def _no_gradient_checkpointing(trainer: Any) -> contextlib.AbstractContextManager[None]:
-    """As TRL does around its own passes without gradient."""
-    from trl.models.utils import disable_gradient_checkpointing
-
-    return disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs)

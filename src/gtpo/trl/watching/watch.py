@@ -1,6 +1,5 @@
 """`gtpo.watch(trainer)`: records, health checks and alerts for any GRPO run of TRL, in any version of it."""
 
-import dataclasses
 import logging
 import os
 import shutil
@@ -10,7 +9,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from gtpo.errors import ConfigError, require, require_choice
-from gtpo.health.held_out import HeldOut, read_held_out
+from gtpo.health.held_out import read_held_out
 from gtpo.health.result import Finding
 from gtpo.health.verdict import NAMES, Health, Verdict
 from gtpo.logged import VOCAB_SIZE, is_training_row
@@ -79,21 +78,19 @@ class HealthCallback(TrainerCallback):
     not below the start. With `on_collapse="stop"` a collapsing run ends.
     """
 
-    def __init__(self, on_collapse: str = "warn", entropy_threshold: float | None = None) -> None:
+    def __init__(self, on_collapse: str = "warn") -> None:
         self.on_collapse = on_collapse
-        self.entropy_threshold = entropy_threshold
         self.kept: tuple[int, int] | None = None  # level and step of the checkpoint in `last-healthy`
         self.candidate: tuple[int, int] | None = None  # of the one that waits for a row to confirm it
         self.vocab_size: int | None = None
         self.recorder: Recorder | None = None
         self.alerts = Alerts()
-        self.held_out = HeldOut()  # on held-out problems, before training
         self._start()
 
     def _start(self) -> None:
         self.judging = Guard("The health check")
         self.keeping = Guard("Keeping the last healthy checkpoint")
-        self.health = Health(entropy_threshold=self.entropy_threshold, held_out=self.held_out)
+        self.health = Health()
         self.verdict = Verdict(0, ())
         self.reported: set[tuple[str, int]] = set()
 
@@ -112,14 +109,12 @@ class HealthCallback(TrainerCallback):
 
     def _begin(self, args: Any, state: TrainerState, model: Any) -> None:
         """A resumed run takes in what it logged before its checkpoint, without repeating the warnings."""
-        if self.entropy_threshold is None:
-            self.entropy_threshold = getattr(args, "entropy_threshold", None)
         self.vocab_size = _vocab_size(model)
-        self.held_out = dataclasses.replace(read_held_out(Path(args.output_dir)), after={})
-        self.health = Health(entropy_threshold=self.entropy_threshold, held_out=self.held_out)
+        threshold, held_out = getattr(args, "entropy_threshold", None), read_held_out(Path(args.output_dir))
+        self.health = Health(entropy_threshold=threshold, held_out=held_out)
         self.kept = _kept_in(Path(args.output_dir) / HEALTHY_FOLDER) if state.global_step else None
         if self.kept is not None and self.kept[1] > state.global_step:
-            self.kept = None  # the run goes another way from here, and may write that checkpoint again
+            self.kept = None  # the run continues from an earlier step, and may write that checkpoint again
             if state.is_world_process_zero:
                 copy_links(Path(args.output_dir) / HEALTHY_FOLDER)
         self._drop_candidate(args, state)
@@ -158,7 +153,7 @@ class HealthCallback(TrainerCallback):
             self.alerts.send(args, title, f"Step {state.global_step}: {text}", level)
 
     def _propose(self, args: Any, state: TrainerState) -> None:
-        """Put a checkpoint aside until a row confirms it. The earliest one since the last row is the safest."""
+        """Keep a checkpoint until a row confirms it. The earliest one since the last row is the safest."""
         level = int(self.verdict.level)
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if self.candidate is None and level < 2 and state.is_world_process_zero and checkpoint.is_dir():
