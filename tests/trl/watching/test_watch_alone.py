@@ -50,4 +50,4 @@ def test_the_script_of_the_docs_runs_without_extras(tmp_path, capsys):
         assert set(completion.rewards) == {"accuracy_reward"}
     for command in ("health", "report", "inspect"):
         assert main([command, str(run)]) == 0
-    assert "plain, step 5" in capsys.readouterr().out
+    assert "plain, step 12" in capsys.readouterr().out
