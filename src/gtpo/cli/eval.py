@@ -287,7 +287,7 @@ def _panels_over_steps(results: list[dict[str, Any]]) -> "list[Panel]":
                 [100 * result["metrics"][name][key] for result in own] for key in ("value", "low", "high")
             )
             lines.append(Line(name, [float(result["step"]) for result in own], value, low, high))
-        panels[problems] = Panel("pass", problems, "pass@k, %", lines)
+        panels[problems] = Panel("pass", problems, "pass@k, %", lines, has_dots=True)
     return list(panels.values())
 
 

@@ -23,7 +23,7 @@ def with_a_missing_column(completions, bonus, **columns):
 BROKEN = {
     "raises": (
         lambda completions, **k: 1 / 0,
-        r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)\. Fix the reward, then run the command again",
+        r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)\. Fix it, then run the command again",
     ),
     "exits": (lambda completions, **k: sys.exit(0), "raised SystemExit: 0"),
     "takes no columns": (without_columns, "It gets prompts, completions and every column"),
@@ -87,7 +87,7 @@ def test_rewards_are_found_by_name_and_by_path(tmp_path, monkeypatch):
     for name, message in {
         "nice": "There is no reward 'nice'",
         "mine:width": "cannot be imported",
-        "mine:__name__": "is a str, not a function",
+        "mine:__name__": "is of type str, not a function",
         "no.such:f": "No module",
     }.items():
         with pytest.raises(ConfigError, match=message):
