@@ -26,10 +26,11 @@ def import_function(name: str, *, kind: str, named: Iterable[str]) -> Callable[.
     try:
         imported = getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:  # a user's module may raise anything
-        remedy = "Check the name, and that the module is in this folder or on the Python path."
-        raise ConfigError(
-            f"{kind.capitalize()} {name!r} cannot be imported: {type(error).__name__}: {error}. {remedy}"
-        ) from error
+        remedy = "Fix the module."
+        if isinstance(error, ImportError | AttributeError):
+            remedy = "Check the name, and that the module is in this folder or on the Python path."
+        reason = f"{type(error).__name__}: {error}".rstrip(".")
+        raise ConfigError(f"{kind.capitalize()} {name!r} cannot be imported: {reason}. {remedy}") from error
     if not callable(imported):
         kind_found = type(imported).__name__
         raise ConfigError(f"{kind.capitalize()} {name!r} is of type {kind_found}, not a function. Check the name.")

@@ -59,7 +59,9 @@ def _scores(name: str, scores: Any, num_completions: int) -> list[float | None]:
         raise DataError(f"Reward {name} returned {scores!r}. Return a list: for each completion a number, or None.")
     scores = list(scores)
     if len(scores) != num_completions:
-        raise DataError(f"Reward {name} returned {len(scores)} scores for {num_completions} completions.")
+        raise DataError(
+            f"Reward {name} returned {len(scores)} scores for {num_completions} completions. Return one each."
+        )
     for row, score in enumerate(scores):
         is_allowed = score is None or (isinstance(score, numbers.Real) and abs(float(score)) <= LARGEST)
         if not is_allowed:
