@@ -6,7 +6,7 @@ import pytest
 
 from gtpo import ConfigError
 from gtpo.lab import lab_model_dir
-from gtpo.models import ModelSource, find_model
+from gtpo.models import ModelSource, cannot_load, find_model
 
 
 @pytest.fixture
@@ -86,3 +86,9 @@ def test_a_relative_base_becomes_absolute_and_lends_its_tokenizer(folder):
     assert (source.base, source.tokenizer) == (str(folder / "model"), str(folder / "model"))
     (folder / "adapter/tokenizer.json").write_text("{}")
     assert find_model("adapter").tokenizer == "adapter"
+
+
+def test_a_base_that_cannot_be_loaded_is_named_with_the_file_to_correct(folder):
+    error = cannot_load("lora_run", OSError("offline\nmore"), find_model("lora_run").base)
+    assert str(error).startswith("Model 'Qwen/Qwen2.5-3B-Instruct', the base of the LoRA adapter lora_run, cannot be")
+    assert str(error).endswith("correct base_model_name_or_path in lora_run/model/adapter_config.json.")

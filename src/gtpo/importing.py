@@ -1,12 +1,15 @@
 """Functions that a user names as package.module:function."""
 
+import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
 from typing import Any
 
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, DataError, GTPOError
 
 
 def import_function(name: str, *, kind: str, named: Iterable[str]) -> Callable[..., Any]:
@@ -23,10 +26,27 @@ def import_function(name: str, *, kind: str, named: Iterable[str]) -> Callable[.
     try:
         imported = getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:  # a user's module may raise anything
-        remedy = "Check the name, and that the module is in this folder or on the Python path."
-        raise ConfigError(
-            f"{kind.capitalize()} {name!r} cannot be imported: {type(error).__name__}: {error}. {remedy}"
-        ) from error
+        remedy = "Fix the module."
+        if isinstance(error, ImportError | AttributeError):
+            remedy = "Check the name, and that the module is in this folder or on the Python path."
+        reason = f"{type(error).__name__}: {error}".rstrip(".")
+        raise ConfigError(f"{kind.capitalize()} {name!r} cannot be imported: {reason}. {remedy}") from error
     if not callable(imported):
-        raise ConfigError(f"{kind.capitalize()} {name!r} is a {type(imported).__name__}, not a function.")
+        kind_found = type(imported).__name__
+        raise ConfigError(f"{kind.capitalize()} {name!r} is of type {kind_found}, not a function. Check the name.")
     return imported
+
+
+@contextlib.contextmanager
+def named_in_errors(function: str, gets: str) -> Generator[None]:
+    """Raise DataError for whatever a user's function raises, with its place. `gets` describes its arguments."""
+    try:
+        yield
+    except GTPOError:
+        raise
+    except (Exception, SystemExit) as error:  # sys.exit(0) would look like a finished run
+        ours, caller, *calls = traceback.extract_tb(error.__traceback__)
+        calls = [call for call in calls if call.filename not in (ours.filename, caller.filename)]
+        place = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})" if calls else f". It gets {gets}"
+        remedy = "Fix it, then run the command again, or resume the run if it has a checkpoint."
+        raise DataError(f"{function} raised {type(error).__name__}: {error}{place}. {remedy}") from error

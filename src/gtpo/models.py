@@ -106,9 +106,10 @@ def cannot_load(name: str, reason: object, base: str | None = None) -> ConfigErr
         )
     first_line = str(reason).strip().partition("\n")[0].rstrip(":. ")
     if base is not None:
+        settings = Path(find_model(name).location) / ADAPTER_CONFIG
         return ConfigError(
             f"Model {base!r}, the base of the LoRA adapter {name}, cannot be loaded: {first_line}. Download it, or "
-            f"correct base_model_name_or_path in {Path(name) / ADAPTER_CONFIG}."
+            f"correct base_model_name_or_path in {settings}."
         )
     if isinstance(reason, Exception) and not Path(name).exists():
         first_line = f"there is no such folder, and it cannot be loaded from the hub ({first_line})"

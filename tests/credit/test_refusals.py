@@ -89,7 +89,7 @@ BAD_PARAMETERS = {
     "a word for a threshold": ("pass_at_k", {"right_at": "1"}, "right_at must be a finite number, the lowest"),
     "a name that does not exist": ("balancd", {}, "There is no credit scheme 'balancd'. Use grpo, gtpo, annealed"),
     "a module that does not exist": ("no_such_module:f", {}, "Credit scheme 'no_such_module:f' cannot be imported"),
-    "a number by name": ("tests.credit.own_schemes:not_a_function", {}, "is a int, not a function"),
+    "a number by name": ("tests.credit.own_schemes:not_a_function", {}, "is of type int, not a function"),
     "a number": (3, {}, "A credit scheme is a name or a function, got 3. Names: grpo, gtpo"),
 }
 

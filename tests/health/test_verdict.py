@@ -150,6 +150,8 @@ def test_a_model_that_solves_fewer_held_out_problems_than_before_is_found_at_the
     held_out = HeldOut({"accuracy": 0.5}, {"accuracy": after}, num_problems=200)
     verdicts = health_of(rows(20, reward=0.5), held_out=held_out)
     assert [verdict.level for verdict in verdicts] == [0] * 19 + [level]
+    (values,) = [result.values for result in verdicts[-1].checked if result.kind == "held_out_worse"]
+    assert values == {"held-out accuracy": {"before": 0.5, "after": after}}  # next to the accuracy in training
 
 
 @pytest.mark.parametrize(("point", "level"), [(0.1, 2), (0.3, 1), (0.38, 0), (0.7, 0)])

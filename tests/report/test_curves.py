@@ -67,6 +67,21 @@ def test_held_out_problems_are_points_before_and_after_training(tmp_path):
     assert (panel.lines[0].x, panel.lines[0].y) == ([0, 20], [25, 75])
 
 
+def test_held_out_problems_measured_while_training_are_points_too(tmp_path):
+    metrics = rows(20, reward=0.5)
+    for step, value in ((8, 0.5), (16, 0.625), (20, 0.7)):
+        metrics[step - 1] |= {"held_out/pass@1": value, "held_out/pass@4": 1.0, "held_out/seconds": 3.0}
+    folder = make_run(tmp_path / "x", metrics)
+    drawn = {panel.title: panel.lines[0] for panel in sections([load_run(folder)])["Evaluation"]}
+    assert {title: line.x for title, line in drawn.items()} == {
+        "held-out accuracy": [8, 16, 20],
+        "held-out pass@4": [8, 16, 20],
+    }
+    (folder / "summary.json").write_text(json.dumps({"before": {"accuracy": 0.25}, "after": {"accuracy": 0.75}}))
+    accuracy, _ = sections([load_run(folder)])["Evaluation"]
+    assert (accuracy.lines[0].x, accuracy.lines[0].y) == ([0, 8, 16, 20], [25, 50, 62.5, 75])
+
+
 def test_thinning_keeps_the_extremes(tmp_path):
     spikes = {1501: 9.0, 2222: -9.0}
     runs = load_runs(

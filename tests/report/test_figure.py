@@ -44,6 +44,16 @@ def test_the_papers_figure_has_accuracy_format_and_entropy(tmp_path):
     )
 
 
+def test_what_was_measured_at_some_steps_has_dots_and_intervals(tmp_path):
+    line = Line("pass@1", [0, 20, 40], [20.0, 50.0, 60.0], [10.0, 40.0, 50.0], [30.0, 60.0, 70.0])
+    drawn = {}
+    for has_dots in (False, True):
+        assert draw_evaluations([Panel("pass", "mine", "%", [line], has_dots=has_dots)], [tmp_path / "s.svg"])
+        drawn[has_dots] = (tmp_path / "s.svg").read_text()
+    assert [text.count("FillBetweenPolyCollection") for text in drawn.values()] == [0, 1]
+    assert drawn[True].count("<use") >= drawn[False].count("<use") + 3
+
+
 def test_names_that_leave_no_room_give_no_warning(tmp_path, recwarn):
     panels = [panel("p" * 80, *(f"{number}" + "n" * 79 for number in range(40)))]
     assert draw_evaluations(panels, [tmp_path / "e.png"])

@@ -77,7 +77,7 @@ REFUSED = {
         "model_revision does not apply to local",
     ),
     "a GGUF file": (["--model", "tiny.gguf"], ConfigError, "GGUF files are not supported"),
-    "prompts that are all too long": (["--max_prompt_tokens", "1"], DataError, "lab has no problem to train on"),
+    "prompts that are all too long": (["--max_prompt_tokens", "1"], DataError, "max_prompt_tokens=1 drops all"),
     "too few problems": (["--max_problems", "1"], DataError, "needs 2 problems, but there are 1"),
     "rows without an answer that a reward needs": (
         ["--problems", "open.jsonl", "--rewards", "tests.training.own_rewards:awaited", "correctness"],
@@ -90,7 +90,7 @@ REFUSED = {
         r"open\.jsonl, line 1: this row has no 'answer'",
     ),
     "an unknown grader": (["--grader", "boxes"], ConfigError, "There is no grader 'boxes'"),
-    "an empty held-out file": (["--held_out", "empty.jsonl"], ConfigError, "held_out must be a set with problems"),
+    "an empty held-out file": (["--held_out", "empty.jsonl"], DataError, r"empty\.jsonl has no problems\. Add rows"),
     "a held-out prompt that is too long": (
         ["--held_out", "long.jsonl"],
         ConfigError,
@@ -103,6 +103,24 @@ REFUSED = {
 def test_it_is_refused_before_weights_are_loaded(options, error, message, folder):
     with pytest.raises(error, match=message):
         prepared(*options)
+
+
+def test_held_out_problems_that_are_trained_on_too_get_a_warning(folder, caplog):
+    rows = [{"question": question, "answer": "2", "system_prompt": "Add."} for question in ("1+1=?", "2+0=?")]
+    (folder / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    prepared("--problems", "mine.jsonl", "--held_out", "other.jsonl")
+    assert "1 of the 2 held-out problems of other.jsonl are trained on too" in caplog.text
+
+
+def test_a_prompt_that_the_chat_template_refuses_is_named(folder):
+    shutil.copytree(lab_model_dir(), "strict")
+    raises = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('No system role') }}{% endif %}"
+    template = folder / "strict/chat_template.jinja"
+    template.write_text(raises + template.read_text())
+    rows = [{"question": "1+1=?", "answer": "2", "system_prompt": text} for text in ("", "", "Add.", "")]
+    (folder / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ConfigError, match=r"chat\.jsonl, problem 3: .*No system role.*set the system prompt to ''"):
+        prepared("--model", "strict", "--problems", "chat.jsonl")
 
 
 def test_sft_needs_solutions(folder):

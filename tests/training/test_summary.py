@@ -30,6 +30,17 @@ def test_rewards_that_are_coroutines_are_awaited():
     assert "awaited: [0.25, 0.25, 0.25] for right answers" in text
 
 
+def test_problems_without_an_answer_have_no_right_answer_to_try(tmp_path):
+    path, reward = tmp_path / "open.jsonl", "tests.training.own_rewards:awaited"
+    unanswered = '{"prompt": "Say hi."}\n' * 20
+    path.write_text(unanswered + '{"prompt": "1+1=?", "answer": "2"}\n')
+    text = dry_run(prepared("--problems", str(path), "--rewards", reward))
+    assert "awaited: [0.25] for right answers, [0.25] for nonsense\n" in text
+    path.write_text(unanswered)
+    text = dry_run(prepared("--problems", str(path), "--rewards", reward))
+    assert "awaited: [0.25, 0.25, 0.25] for nonsense\n" in text
+
+
 def test_sft_is_described_without_rewards_and_completions():
     text = dry_run(prepared("--method", "sft", "--num_train_epochs", "2"))
     assert "     steps  about 1 (2 epochs), learning rate 0.001" in text

@@ -7,9 +7,9 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from gtpo.errors import DataError, GTPOError
+from gtpo.errors import DataError
 from gtpo.evaluation.samples import Sample
-from gtpo.importing import import_function
+from gtpo.importing import import_function, named_in_errors
 
 ANSWER, BOXED, MATH_VERIFY = "answer", "boxed", "math-verify"
 GRADERS = (ANSWER, BOXED, MATH_VERIFY)
@@ -61,14 +61,11 @@ class Grader:
             "completions": [[{"role": "assistant", "content": sample.text}] for _, sample in rows],
             "answer": [sample.gold or None for _, sample in rows],
         }
-        try:
+        with named_in_errors(
+            f"Grader {self.name}", "prompts, completions, answer and the columns of the data as keyword lists"
+        ):
             scores: Any = cast("Callable[..., Any]", self.judge)(**arguments)
             scores = scores.tolist() if hasattr(scores, "tolist") else scores  # an array
-        except GTPOError:
-            raise
-        except (Exception, SystemExit) as error:  # a user's function may raise anything
-            remedy = "It gets prompts, completions, answer and the columns of the data as keyword lists."
-            raise DataError(f"Grader {self.name} raised {type(error).__name__}: {error}. {remedy}") from error
         if not isinstance(scores, Iterable) or len(scores := list(cast("Iterable[Any]", scores))) != len(rows):
             raise DataError(
                 f"Grader {self.name} must return a list with a verdict for each of {len(rows)} completions."

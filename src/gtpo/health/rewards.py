@@ -180,7 +180,7 @@ def held_out_worse(state: State) -> Result:
     shared = [name for name in before if name in after]
     if not shared:
         return Result("held_out_worse", skipped="no summary.json with held-out results before and after training")
-    values = {name: {"before": before[name], "after": after[name]} for name in shared}
+    values = {f"held-out {name}": {"before": before[name], "after": after[name]} for name in shared}
     findings: list[Finding] = []
     step = state.held_out.step
     num_errors, when = (2, "in training") if step is None else (3, f"at step {step:g}")

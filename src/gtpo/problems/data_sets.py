@@ -19,6 +19,8 @@ def read_data_set(name: str, split: str) -> Iterator[tuple[str, Row]]:
     else:
         where, config, asked = match["where"], match["config"], match["split"]
     folder = Path(where).expanduser()
+    if folder.is_file():
+        raise DataError(f"{where} is not a .jsonl, .csv or .parquet file. Convert it, or rename it.")
     if not folder.is_dir() and (where.startswith((".", "/", "~")) or where.count("/") != 1):
         raise DataError(f"{where} does not exist. Pass a file or folder of rows, or a hub id such as user/name.")
     splits = _load(folder, where, config)

@@ -36,12 +36,16 @@ def load_problems(
     """
     require(limit is None or limit >= 1, "limit", limit, "None or at least 1")
     if is_own(name):
-        return _load_own(str(name), split, columns, needs_answer=needs_answer)[:limit]
-    if columns:
+        problems = _load_own(str(name), split, columns, needs_answer=needs_answer)[:limit]
+    elif columns:
         raise ConfigError(f"`columns` only applies to data of your own; {str(name)!r} is a built-in problem set.")
-    if name == "lab":
-        return lab_problems(split, limit or NUM_HELD_OUT)
-    return PROBLEM_SETS[str(name)].load(split, data_dir, limit)
+    elif name == "lab":
+        problems = lab_problems(split, limit or NUM_HELD_OUT)
+    else:
+        problems = PROBLEM_SETS[str(name)].load(split, data_dir, limit)
+    if not problems:
+        raise DataError(f"{name} has no problems. Add rows to it, or pass another file or problem set.")
+    return problems
 
 
 def is_own(name: str | Path) -> bool:

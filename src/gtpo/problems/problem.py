@@ -94,8 +94,8 @@ def encode_prompt(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[in
         text = tokenizer.apply_chat_template(filled, tokenize=False, add_generation_prompt=True)
     except Exception as error:
         raise ConfigError(
-            f"The tokenizer's chat template refuses the prompt ({error}). "
-            "If it does not support system messages, pass an empty one: --system-prompt ''."
+            f"The tokenizer's chat template refuses the prompt ({error}). Change the order or the roles of its "
+            "messages. If it does not support system messages, set the system prompt to ''."
         ) from error
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 

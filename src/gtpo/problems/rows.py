@@ -16,6 +16,9 @@ from gtpo.problems.problem import COLUMNS, Problem
 
 Row = Mapping[str, Any]
 
+ROLES = ("system", "developer", "user", "assistant", "tool")
+"""Of chat messages, as chat templates know them."""
+
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Each row of a .jsonl, .csv or .parquet file, with its place for errors. Blank lines are skipped."""
@@ -59,7 +62,7 @@ def make_problem(
         subject=_optional_text(row, names["subject"]),
         level=parse_level(row.get(names["level"])),
         prompt=prompt,
-        system_prompt="" if row.get(names["system_prompt"]) == "" else _optional_text(row, names["system_prompt"]),
+        system_prompt=_system_prompt(row, names["system_prompt"]),
     )
 
 
@@ -106,7 +109,9 @@ def _messages(row: Row, column: str) -> list[dict[str, str]]:
     if isinstance(value, str):
         return [{"role": "user", "content": _text(row, "prompt", column)}]
     if not isinstance(value, Sequence) or not value:
-        raise DataError(f"the column {column!r} must hold text or a list of chat messages, got {value!r:.80}.")
+        raise DataError(
+            f"the column {column!r} must hold text or a list of chat messages, got {value!r:.80}. Fix the row."
+        )
     messages: list[dict[str, str]] = []
     for number, message in enumerate(cast("Sequence[Any]", value), start=1):
         filled = {key: part for key, part in message.items() if part is not None} if isinstance(message, dict) else {}
@@ -114,6 +119,11 @@ def _messages(row: Row, column: str) -> list[dict[str, str]]:
             raise DataError(
                 f"message {number} of the column {column!r} must be {{'role': …, 'content': …}} with texts, "
                 f"got {message!r:.80}. Fix the row."
+            )
+        if filled["role"] not in ROLES:
+            raise DataError(
+                f"message {number} of the column {column!r} has the role {filled['role']!r:.80}. Use one of "
+                f"{', '.join(ROLES)}."
             )
         messages.append({key: _encodable(filled[key], column) for key in ("role", "content")})
     if messages[-1]["role"] == "assistant":
@@ -127,6 +137,15 @@ def _question(prompt: Sequence[dict[str, str]], column: str) -> str:
     if not questions or not questions[-1].strip():
         raise DataError(f"the column {column!r} has no message of the user. Add one with the question.")
     return questions[-1].strip()
+
+
+def _system_prompt(row: Row, column: str) -> str | None:
+    """The system prompt of a row: None if it has none, "" if it must have none."""
+    value = row.get(column)
+    text = _optional_text(row, column)
+    if text is not None and not isinstance(value, str):
+        raise DataError(f"the column {column!r} must hold text, got {value!r:.80}. Fix the row.")
+    return "" if value == "" else text
 
 
 def _encodable(text: str, column: str) -> str:

@@ -27,11 +27,12 @@ _NOT_DRAWN = re.compile(
     r"|eval_clip_ratio/.*)"
 )
 """What evaluations log about their own speed, spreads and extremes, and about an update that they do not do."""
+_HELD_OUT = re.compile(r"held_out/(pass@\d+|format)")
 
 SECTIONS = {
     "Learning": "What the policy gets right while it trains.",
     "Reward functions": "The mean of each reward function before it is weighted.",
-    "Evaluation": "What was measured on other problems during training, or before and after it, as it was logged.",
+    "Evaluation": "What was measured on other problems before, during or after training, as it was logged.",
     "What the update did": (
         "Completions that pass the entropy filter, tokens in conflict runs, and groups whose rewards are all equal."
     ),
@@ -147,14 +148,11 @@ def methods(runs: Sequence[Run]) -> list[str]:
 
 
 def _evaluation_panels(runs: Sequence[Run]) -> list[Panel]:
-    """Evaluations during training as they were logged, and the held-out problems before and after it."""
+    """Evaluations during training as they were logged, and the held-out problems."""
     by_title: dict[str, dict[str, list[Series]]] = {}
     for run in runs:
-        for metric in run.measured.before:
-            if metric in run.measured.after:
-                values = [100 * measured[metric] for measured in (run.measured.before, run.measured.after)]
-                points = Series([0.0, float(run.num_steps)], values)
-                by_title.setdefault(f"held-out {metric}", {}).setdefault(run.method, []).append(points)
+        for title, points in _held_out_curves(run).items():
+            by_title.setdefault(title, {}).setdefault(run.method, []).append(points)
         for name in sorted(names_in(run.evaluations), key=lambda name: ("reward" not in name, name)):
             if name.startswith("eval_") and not _NOT_DRAWN.fullmatch(name):
                 points = _thinned(series(run.evaluations, name), _MOST_STEPS)
@@ -164,6 +162,22 @@ def _evaluation_panels(runs: Sequence[Run]) -> list[Panel]:
         Panel(title, title, "%" if title.startswith("held-out") else "", _lines(curves, {}), has_dots=True)
         for title, curves in list(by_title.items())[:MOST_PANELS]
     ]
+
+
+def _held_out_curves(run: Run) -> dict[str, Series]:
+    """What was measured on held-out problems, in percent: before training, while it ran (`held_out/*`), and after."""
+    logged = {match[1]: match[0] for match in map(_HELD_OUT.fullmatch, names_in(run.rows)) if match}
+    names = {"accuracy": logged.pop("pass@1", ""), "format": logged.pop("format", ""), **logged}
+    curves: dict[str, Series] = {}
+    for metric, name in names.items():
+        curve = series(run.rows, name)
+        points = dict(zip(curve.steps, curve.values, strict=True))
+        for step, measured in ((0.0, run.measured.before), (float(run.num_steps), run.measured.after)):
+            points |= {step: measured[metric]} if metric in measured else {}
+        if len(points) > 1:
+            steps = sorted(points)
+            curves[f"held-out {metric}"] = _thinned(Series(steps, [100 * points[step] for step in steps]), _MOST_STEPS)
+    return curves
 
 
 def _lines(by_method: Mapping[str, list[Series]], marks: Mapping[str, list[Mark]]) -> list[Line]:

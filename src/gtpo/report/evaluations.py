@@ -57,7 +57,7 @@ def step_panels(results: Sequence[dict[str, Any]]) -> list[Panel]:
             estimates = [result["metrics"][name] for result in own]
             y, low, high = ([100 * estimate[field] for estimate in estimates] for field in ("value", "low", "high"))
             lines.append(Line(name, [float(result["step"]) for result in own], y, low, high))
-        panels.append(Panel("pass", problems, "pass@k, %", lines))
+        panels.append(Panel("pass", problems, "pass@k, %", lines, has_dots=True))
     return panels
 
 

@@ -57,12 +57,13 @@ def _draw(rows: Sequence[Sequence[Panel | None]], paths: Sequence[Path]) -> bool
 
 def _draw_panel(axis: "Axes", panel: Panel, colors: dict[str, str]) -> None:
     is_over_k = panel.over == "k"
+    is_measured = is_over_k or panel.has_dots
     for line in panel.lines:
         color = colors[line.name]
-        axis.plot(line.x, line.y, color=color, linewidth=1.8, marker="o" if is_over_k else "", markersize=4)
-        if is_over_k or line.has_band:
+        axis.plot(line.x, line.y, color=color, linewidth=1.8, marker="o" if is_measured else "", markersize=4)
+        if is_measured or line.has_band:
             axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
-        if is_over_k:
+        if is_measured:
             axis.vlines(line.x, line.low, line.high, color=color, alpha=0.3, linewidth=1)
     for name, value in panel.marks.items():
         axis.axhline(value, color="0.5", linestyle="--", linewidth=1)

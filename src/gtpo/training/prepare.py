@@ -17,6 +17,7 @@ from gtpo.errors import ConfigError, DataError, MissingExtraError
 from gtpo.models import cannot_load, find_model, require_built_in_attention
 from gtpo.problems import Problem, filter_by_length, to_messages
 from gtpo.problems.problem import encode_prompt
+from gtpo.training.config.options import RunOptions
 from gtpo.training.config.plan import Plan
 from gtpo.training.held_out import check_sampler
 from gtpo.training.inputs.adapters import check_adapter
@@ -83,13 +84,12 @@ def prepare(plan: Plan) -> Prepared:
         require_built_in_attention(options.model, model_settings)
     problems = training_problems(options, config.seed, needs_answer=not is_rl or needs_answers(rewards))
     digest = _digest(problems)
+    _require_template(problems, tokenizer, options)
     num_dropped, limit = 0, options.max_prompt_tokens
     if limit is not None:
         problems, num_dropped = filter_by_length(problems, tokenizer, limit, options.system_prompt)
     if not problems:
-        raise DataError(
-            f"{options.problems} has no problem to train on; max_prompt_tokens={limit} drops {num_dropped}."
-        )
+        raise DataError(f"max_prompt_tokens={limit} drops all {num_dropped} problems of {options.problems}. Raise it.")
     prompts_needed = config.generation_batch_size // config.num_generations if is_rl else 1
     if len(problems) < prompts_needed:  # TRL would finish without a single step
         remedy = "Add problems, or lower per_device_train_batch_size or gradient_accumulation_steps."
@@ -97,7 +97,8 @@ def prepare(plan: Plan) -> Prepared:
     contexts: list[int | None] = [getattr(model_settings, "max_position_embeddings", None)]
     if options.held_out_every:
         contexts.append(getattr(config, "vllm_max_model_length", None))
-    check_held_out(options, tokenizer, min((length for length in contexts if length is not None), default=None))
+    context_length = min((length for length in contexts if length is not None), default=None)
+    check_held_out(options, tokenizer, context_length, problems)
     dataset = make_dataset(problems, options)
     prepared = Prepared(
         plan, arguments, rewards, model, model_settings, tokenizer, problems, num_dropped, digest, dataset
@@ -158,6 +159,21 @@ def _trainer_arguments(plan: Plan) -> dict[str, Any]:
     }
     quantization = get_quantization_config(model_config)
     return {"peft_config": get_peft_config(model_config), "quantization_config": quantization}
+
+
+def _require_template(problems: list[Problem], tokenizer: Any, options: RunOptions) -> None:
+    """Refuse prompts that the chat template refuses. One prompt is tried for each sequence of roles."""
+    tried: set[tuple[str, ...]] = set()
+    for number, problem in enumerate(problems, start=1):
+        messages = to_messages(problem, options.system_prompt)
+        roles = tuple(message["role"] for message in messages)
+        if roles in tried:
+            continue
+        tried.add(roles)
+        try:
+            encode_prompt(tokenizer, messages)
+        except ConfigError as error:
+            raise ConfigError(f"{options.problems}, problem {number}: {error}") from error
 
 
 def _require_context(prepared: Prepared) -> None:

@@ -179,28 +179,36 @@ def _held_out(options: RunOptions, resumed: RunFolder | None) -> str:
 
 
 def _try_rewards(prepared: Prepared) -> list[tuple[str, str]]:
-    """What each reward gives to right answers and to nonsense, called as TRL calls it.
+    """What each reward gives to right answers, where problems have one, and to nonsense, called as TRL calls it.
 
     Adds a note if the entropy penalty is too large: it is in units of reward, and the paper's rewards go up to 20.
     """
     config = prepared.plan.config
-    columns: Any = prepared.dataset[:NUM_TRIED]
+    problems = prepared.problems
+    answered = [number for number, problem in enumerate(problems) if problem.answer][:NUM_TRIED]
+    tried = answered or list(range(len(problems)))[:NUM_TRIED]
+    kinds = {
+        "right answers": [right_completion(problems[number]) for number in answered],
+        "nonsense": [[{"role": "assistant", "content": "nonsense"}]] * len(tried),
+    }
+    columns: Any = prepared.dataset[tried]
     columns["prompts"] = columns.pop("prompt")
     columns |= {"trainer_state": None, "log_extra": _ignore, "log_metric": _ignore}
-    right = [right_completion(problem) for problem in prepared.problems[:NUM_TRIED]]
-    nonsense = [[{"role": "assistant", "content": "nonsense"}]] * len(right)
     lines: list[tuple[str, str]] = []
     spread = 0.0
     weights = config.reward_weights or [1.0] * len(prepared.rewards)
     for name, reward, weight in zip(prepared.plan.options.rewards, prepared.rewards, weights, strict=True):
-        scores: list[list[float | None]] = []
-        for completions in (right, nonsense):
-            result = reward(completions=completions, completion_ids=[[0]] * len(right), **columns)
-            scores.append(asyncio.run(result) if inspect.iscoroutine(result) else result)
-        rounded = [[None if score is None else float(f"{score:.4g}") for score in kind] for kind in scores]
-        lines.append(("reward", f"{name}: {rounded[0]} for right answers, {rounded[1]} for nonsense"))
-        high, low = (fmean(score or 0.0 for score in kind) for kind in scores)
-        spread += abs(weight * (high - low))
+        means: list[float] = []
+        texts: list[str] = []
+        for kind, completions in kinds.items():
+            if completions:
+                result = reward(completions=completions, completion_ids=[[0]] * len(tried), **columns)
+                scores: list[float | None] = asyncio.run(result) if inspect.iscoroutine(result) else result
+                means.append(fmean(score or 0.0 for score in scores))
+                rounded = [None if score is None else float(f"{score:.4g}") for score in scores]
+                texts.append(f"{rounded} for {kind}")
+        lines.append(("reward", f"{name}: {', '.join(texts)}"))
+        spread += abs(weight * (means[0] - means[-1]))
     penalty = config.entropy_penalty if getattr(config, "credit", "") in ("gtpo", "annealed") else 0.0
     suggested = ShapingConfig().entropy_penalty * spread / PAPER_SPREAD
     is_in_units_of_reward = config.scale_rewards == "none" and not getattr(config, "entropy_penalty_relative", False)

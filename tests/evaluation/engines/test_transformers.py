@@ -176,7 +176,7 @@ def test_a_prompt_uses_the_chat_template_or_else_plain_paragraphs(engine, tmp_pa
 def test_a_chat_template_that_fails_is_refused_with_a_remedy(engine, tmp_path):
     template = "{{ raise_exception('System role not supported') }}"
     chat = load_engine("transformers", save_answering_model(tmp_path / "chat", chat_template=template))
-    with pytest.raises(ConfigError, match=r"System role not supported.*--system-prompt ''"):
+    with pytest.raises(ConfigError, match=r"System role not supported.*set the system prompt to ''"):
         encode_prompt(chat.tokenizer, [{"role": "user", "content": "w1"}])
 
 

@@ -23,13 +23,13 @@ def with_a_missing_column(completions, bonus, **columns):
 BROKEN = {
     "raises": (
         lambda completions, **k: 1 / 0,
-        r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)\. Fix the reward, then run the command again",
+        r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)\. Fix it, then run the command again",
     ),
     "exits": (lambda completions, **k: sys.exit(0), "raised SystemExit: 0"),
     "takes no columns": (without_columns, "It gets prompts, completions and every column"),
     "takes a column that does not exist": (with_a_missing_column, "missing .* 'bonus'. It gets prompts, completions"),
     "returns nothing": (lambda completions, **k: None, "returned None. Return a list"),
-    "returns too few": (lambda completions, **k: [1.0], "returned 1 scores for 2 completions"),
+    "returns too few": (lambda completions, **k: [1.0], r"returned 1 scores for 2 completions\. Return one each"),
     "returns words": (lambda completions, **k: ["much"] * 2, "returned 'much' for completion 0"),
     "returns nan": (lambda completions, **k: [1.0, math.nan], "returned nan for completion 1"),
     "returns infinity": (lambda completions, **k: [math.inf, 1.0], "returned inf for completion 0"),
@@ -87,7 +87,7 @@ def test_rewards_are_found_by_name_and_by_path(tmp_path, monkeypatch):
     for name, message in {
         "nice": "There is no reward 'nice'",
         "mine:width": "cannot be imported",
-        "mine:__name__": "is a str, not a function",
+        "mine:__name__": "is of type str, not a function",
         "no.such:f": "No module",
     }.items():
         with pytest.raises(ConfigError, match=message):
@@ -101,7 +101,7 @@ def test_rewards_are_found_by_name_and_by_path(tmp_path, monkeypatch):
 def test_a_module_that_cannot_be_imported_is_named(text, message, tmp_path, monkeypatch):
     (tmp_path / "broken_rewards.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=rf"Reward 'broken_rewards:f' cannot be imported: {message}"):
+    with pytest.raises(ConfigError, match=rf"Reward 'broken_rewards:f' cannot be imported: {message}.*Fix the module"):
         find_reward("broken_rewards:f")
 
 

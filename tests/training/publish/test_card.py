@@ -64,9 +64,13 @@ def test_a_card_carries_the_numbers_the_method_the_seed_and_the_verdict(ready, r
 def test_a_card_names_the_grader_and_the_adapter(ready, run, monkeypatch):
     run.write_summary(after={**run.summary()["after"], "grader": "mine:is_right"})
     monkeypatch.setattr(ready.plan.model_config, "use_peft", True)
+    run.model.mkdir()
+    (run.model / "adapter_config.json").write_text(
+        '{"r": 3, "lora_alpha": 6}'
+    )  # of an adapter that was trained further
     card = model_card(ready, run)
     assert "Accuracy is pass@1, graded by `mine:is_right`." in card
-    assert f"| LoRA | rank {ready.plan.model_config.lora_r}, α" in card
+    assert "| LoRA | rank 3, α 6 |" in card
 
 
 def test_a_card_of_another_credit_scheme_does_not_name_gtpo(ready, run, monkeypatch):

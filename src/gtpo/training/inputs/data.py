@@ -1,6 +1,8 @@
 """The problems to train on, as the data sets that TRL's trainers take, and the evaluation on held-out problems."""
 
 import gc
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from gtpo.problems import Problem, load_problems, to_dataset, to_messages
 from gtpo.problems.lab import lab_problems
 from gtpo.problems.problem import encode_prompt
 from gtpo.training.config.options import RunOptions
+
+logger = logging.getLogger(__name__)
 
 LAB_PROBLEMS = 8192
 METRICS = {"accuracy": "pass@1", "format": "format_rate", "entropy": "mean_entropy"}
@@ -56,19 +60,34 @@ def held_out_problems(options: RunOptions) -> list[Problem]:
     return [] if name is None else load_problems(name, **_selection(options, name), needs_answer=needs_answer)
 
 
-def check_held_out(options: RunOptions, tokenizer: Any, context_length: int | None) -> None:
-    """Refuse held-out problems that the model cannot answer: there are none, or a prompt leaves no room."""
+def check_held_out(
+    options: RunOptions, tokenizer: Any, context_length: int | None, trained: Sequence[Problem]
+) -> None:
+    """Refuse held-out prompts that leave no room for an answer. Warns of problems that are also trained on."""
     name = options.held_out_set
-    problems = held_out_problems(options)
     if name is None:
         return
-    if not problems:
-        raise ConfigError(f"held_out must be a set with problems, got {name!r}.")
+    problems = held_out_problems(options)
+    seen = set(map(_conversation, trained))
+    if num_seen := sum(_conversation(problem) in seen for problem in problems):
+        logger.warning(
+            "%d of the %d held-out problems of %s are trained on too: they do not show how the model does on others. "
+            "Remove them from one of the two.",
+            num_seen,
+            len(problems),
+            Path(name).name,
+        )
     prompts = [encode_prompt(tokenizer, to_messages(problem, options.system_prompt)) for problem in problems]
     try:
         sampling_settings(options).fitted(max(map(len, prompts)), context_length)
     except ConfigError as error:
         raise ConfigError(f"Held-out problems, {Path(name).name}: {error}") from error
+
+
+def _conversation(problem: Problem) -> tuple[tuple[str, str], ...]:
+    """The messages of a prompt, whatever its system prompt."""
+    messages = to_messages(problem, None)
+    return tuple((message["role"], message["content"]) for message in messages if message["role"] != "system")
 
 
 def measure_held_out(

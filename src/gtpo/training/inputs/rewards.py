@@ -1,23 +1,22 @@
 """Rewards by name. A broken reward stops the run with one clear sentence."""
 
-import contextlib
 import functools
 import inspect
 import numbers
-import traceback
-from collections.abc import Callable, Generator, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from gtpo.errors import DataError, GTPOError
+from gtpo.errors import DataError
 from gtpo.evaluation.graders import needs_answer
-from gtpo.importing import import_function
+from gtpo.importing import import_function, named_in_errors
 from gtpo.rewards import correctness_reward, format_reward, paper_reward
 
 Reward = Callable[..., Any]
 
 LARGEST = 1e18
 """Squares of larger rewards overflow float32, in which TRL computes."""
+
+_GETS = "prompts, completions and every column of the data set as keyword arguments"
 
 NAMED: dict[str, Reward] = {"paper": paper_reward, "format": format_reward, "correctness": correctness_reward}
 
@@ -40,12 +39,12 @@ def guarded(reward: Reward) -> Reward:
 
     @functools.wraps(reward)
     def checked(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
-        with _named_in_errors(name):
+        with named_in_errors(f"Reward {name}", _GETS):
             return _scores(name, reward(*args, completions=completions, **columns), len(completions))
 
     @functools.wraps(reward)
     async def checked_later(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
-        with _named_in_errors(name):
+        with named_in_errors(f"Reward {name}", _GETS):
             return _scores(name, await reward(*args, completions=completions, **columns), len(completions))
 
     guard: Any = checked_later if inspect.iscoroutinefunction(reward) else checked
@@ -54,29 +53,15 @@ def guarded(reward: Reward) -> Reward:
     return guard
 
 
-@contextlib.contextmanager
-def _named_in_errors(name: str) -> Generator[None]:
-    try:
-        yield
-    except GTPOError:
-        raise
-    except (Exception, SystemExit) as error:  # sys.exit(0) would look like a finished run
-        calls = [place for place in traceback.extract_tb(error.__traceback__) if place.filename != __file__]
-        if calls:
-            place = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})."
-        else:  # it could not be called
-            place = ". It gets prompts, completions and every column of the data set as keyword arguments."
-        remedy = "Fix the reward, then run the command again, or resume the run if it has a checkpoint."
-        raise DataError(f"Reward {name} raised {type(error).__name__}: {error}{place} {remedy}") from error
-
-
 def _scores(name: str, scores: Any, num_completions: int) -> list[float | None]:
     scores = scores.tolist() if hasattr(scores, "tolist") else scores
     if not isinstance(scores, Iterable):
         raise DataError(f"Reward {name} returned {scores!r}. Return a list: for each completion a number, or None.")
     scores = list(scores)
     if len(scores) != num_completions:
-        raise DataError(f"Reward {name} returned {len(scores)} scores for {num_completions} completions.")
+        raise DataError(
+            f"Reward {name} returned {len(scores)} scores for {num_completions} completions. Return one each."
+        )
     for row, score in enumerate(scores):
         is_allowed = score is None or (isinstance(score, numbers.Real) and abs(float(score)) <= LARGEST)
         if not is_allowed:

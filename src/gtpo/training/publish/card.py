@@ -13,7 +13,7 @@ import yaml
 
 from gtpo.errors import DataError
 from gtpo.files import is_number, write_atomic
-from gtpo.models import find_model
+from gtpo.models import ADAPTER_CONFIG, adapter_settings, find_model
 from gtpo.problems.sets import PROBLEM_SETS
 from gtpo.runs.run import load_run
 from gtpo.text import MISSING, printable
@@ -106,9 +106,9 @@ def _training(prepared: Prepared, run: RunFolder) -> str:
         "learning rate": f"{kept_rate(run) or config.learning_rate:g}, {_code(str(config.lr_scheduler_type.value))}",
         "seed": str(config.seed),
     }
-    if prepared.plan.model_config.use_peft:
-        lora = prepared.plan.model_config
-        rows["LoRA"] = f"rank {lora.lora_r}, α {lora.lora_alpha}"
+    if (run.model / ADAPTER_CONFIG).is_file():  # an adapter that was trained further has its own
+        lora = adapter_settings(run.model)
+        rows["LoRA"] = f"rank {lora['r']}, α {lora['lora_alpha']}"
     if options.method != "sft":
         weights = config.reward_weights or [1.0] * len(options.rewards)
         rewards = [f"{_code(name)} × {weight:g}" for name, weight in zip(options.rewards, weights, strict=True)]
