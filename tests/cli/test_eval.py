@@ -56,6 +56,7 @@ def test_two_models_give_a_table_json_a_figure_and_their_paired_difference(model
     captured = capsys.readouterr()
     for word in ("toy", "pass@1 %", "pass@4 %", "maj@2 %", "format %", "truncated %", "entropy, nats", " − "):
         assert word in captured.out
+    assert "Loading weights" not in captured.err
     assert "5 problems × 4 samples, temperature 0.9, top-p 1" in captured.out
     result = json.loads((evaluated / "results.json").read_text())
     assert [measured["model"] for measured in result["results"]] == models

@@ -1,4 +1,4 @@
-"""A GRPO script with everything that scripts have runs with the two names changed, and nothing else."""
+"""A GRPO script with everything that scripts have runs with the names of the classes changed, and nothing else."""
 
 from importlib.resources import files
 from types import SimpleNamespace
@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 import transformers
 from packaging.version import Version
+from peft import get_peft_model_state_dict
+from safetensors.torch import load_file
 from tokenizers import AddedToken
 
 from tests.tiny import tiny_model, tiny_tokenizer
@@ -100,24 +102,33 @@ def run(script, model, folder, max_steps, *, resumes):
     return SimpleNamespace(**names)
 
 
+SCRIPTS = {
+    "GRPO": SCRIPT,
+    "GTPO": SCRIPT.replace("from trl import", "from gtpo import").replace("GRPO", "GTPO"),
+    "FastGRPO": SCRIPT.replace(", GRPOTrainer", "\nfrom gtpo import FastGRPOTrainer").replace(
+        "= GRPOTrainer(", "= FastGRPOTrainer("
+    ),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["GRPO", "GTPO"])
-def test_a_script_of_grpo_runs_and_resumes_with_two_names_changed(name, caller, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_of_grpo_runs_and_resumes_with_only_names_changed(name, caller, tmp_path, monkeypatch):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     if Version(transformers.__version__) < Version("5.13"):
         pytest.importorskip("jmespath", reason="tools need jmespath with transformers before 5.13")
     monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "events"))
-    changed = SCRIPT.replace("from trl import", "from gtpo import").replace("GRPO", "GTPO")
-    script = SCRIPT if name == "GRPO" else changed
-    first = run(script, caller, tmp_path / "run", 2, resumes=None)
-    second = run(script, caller, tmp_path / "run", 4, resumes=True)
+    first = run(SCRIPTS[name], caller, tmp_path / "run", 2, resumes=None)
+    second = run(SCRIPTS[name], caller, tmp_path / "run", 4, resumes=True)
     assert type(second.trainer).__name__ == f"{name}Trainer"
     assert first.calls
     assert {a for a, _ in first.calls + second.calls} == {1}
     history = second.trainer.state.log_history
     assert [row["step"] for row in history if "loss" in row] == [1, 2, 3, 4]
     assert [row["step"] for row in history if "eval_reward" in row] == [2, 4]
-    assert second.trainer.state.best_model_checkpoint
+    best = load_file(f"{second.trainer.state.best_model_checkpoint}/adapter_model.safetensors")
+    weights = get_peft_model_state_dict(second.trainer.model)
+    assert all(weights[name].equal(best[name]) for name in best)
     assert (tmp_path / "run/checkpoint-4/adapter_model.safetensors").is_file()
     assert [path.name for path in sorted((tmp_path / "run/completions").iterdir())][-1] == "completions_00004.parquet"
     assert list((tmp_path / "events").rglob("events.*"))

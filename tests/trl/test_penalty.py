@@ -39,6 +39,10 @@ def test_a_penalty_of_more_than_a_tenth_of_the_spread_is_warned_about_with_the_v
     suggested = float(re.search(r"Set entropy_penalty=([^,]+), or", text).group(1))
     assert suggested == pytest.approx(0.01 * spread / 0.5, rel=0.1)
     assert not warnings_of(checking(suggested), advantages, entropy, caplog)
+    relative = float(re.search(r"or entropy_penalty=(\S+) with entropy_penalty_relative=True", text).group(1))
+    assert relative == pytest.approx(0.01 / 0.5)
+    assert not warnings_of(checking(relative, entropy_penalty_relative=True), advantages, entropy, caplog)
+    assert f"advantages have a standard deviation of {spread:.2g}" in text
 
 
 def test_the_paper_and_a_relative_penalty_are_not_warned_about(caplog):

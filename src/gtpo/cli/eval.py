@@ -192,6 +192,9 @@ def _measure(
     with ProgressBar() as progress:
         if args.files or out is None:
             return from_files(args.files, ks=args.k, grader=args.grader, progress=progress)
+        import transformers
+
+        transformers.utils.logging.disable_progress_bar()  # of loading a model's weights
         names = [field.name for field in dataclasses.fields(SamplingSettings) if field.name in given]
         settings = SamplingSettings(**{name: given.pop(name) for name in names})
         if "columns" in given:

@@ -46,14 +46,15 @@ class PenaltyCheck:
         spread = advantages[counted].square().mean().sqrt().item()
         if penalty > LARGE * spread:
             self.num_batches = 0
-            other = ", or entropy_penalty_relative=True to measure it in standard deviations"
+            fitting = coefficient * USUAL / penalty  # in standard deviations
+            other = f", or entropy_penalty={fitting:.1g} with entropy_penalty_relative=True, for rewards of any scale"
             logger.warning(
                 "entropy_penalty=%g is large for these rewards: on average it changes the advantage of a completion "
-                "by %.2g, and rewards differ by %.2g within a group (standard deviation). Good completions may be "
+                "by %.2g, and advantages have a standard deviation of %.2g within a group. Good completions may be "
                 "pushed down; gtpo/frac_sign_flipped counts them. Set entropy_penalty=%.1g%s.",
                 coefficient,
                 penalty,
                 spread,
-                coefficient * USUAL * spread / penalty,
+                fitting * spread,
                 "" if self.config.entropy_penalty_relative else other,
             )

@@ -204,6 +204,15 @@ def test_a_checkpoint_of_another_trainer_is_used_with_a_warning(run, caplog):
         resume_given(run, run / "checkpoint-10", 1)
 
 
+def test_a_run_of_another_trainer_is_resumed_from_its_newest_checkpoint(run, caplog):
+    for folder in run.iterdir():
+        (folder / "complete").unlink()
+    (run / "checkpoint-10/trainer_state.json").unlink()
+    assert resume_newest(run, 1, or_start=False) == run / "checkpoint-4"
+    assert "checkpoint-4 has no file 'complete': whether it is damaged cannot be checked" in caplog.text
+    assert names(run) == ["checkpoint-2", "checkpoint-4", "earlier-1-checkpoint-10"]
+
+
 def test_a_folder_that_does_not_exist_is_an_error_that_names_an_intact_one(run):
     with pytest.raises(DataError, match=r"There is no checkpoint .*checkpoint-11\. Resume from .*checkpoint-10"):
         resume_given(run, run / "checkpoint-11", 1)

@@ -158,6 +158,9 @@ def test_a_finished_run_ends_with_its_best_weights_if_asked_to(run_folder, tiny_
     weights = resumed_weights()
     assert all(weights[name].equal(stored[4][name]) for name in weights)
     assert f"The best checkpoint {best} is damaged: model.safetensors changed" in caplog.text
+    (best / "complete").unlink()  # as stock TRL writes it, before the run went on here
+    weights, stored[2] = resumed_weights(), load_file(best / "model.safetensors")
+    assert all(weights[name].equal(stored[2][name]) for name in weights)
 
 
 def test_a_run_with_more_epochs_continues(tiny_model, tmp_path):

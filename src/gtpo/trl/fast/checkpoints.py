@@ -86,6 +86,11 @@ def damage_of(checkpoint: Path) -> str | None:
     return None
 
 
+def is_unmarked(checkpoint: Path) -> bool:
+    """Whether stock TRL or transformers wrote the checkpoint, so that it cannot be verified."""
+    return not (checkpoint / MARKER).exists() and not _is_unfinished(checkpoint)
+
+
 def read_state(checkpoint: Path) -> TrainerState:
     """The state of the trainer in a checkpoint. Raises DataError if it cannot be parsed."""
     try:
@@ -109,11 +114,17 @@ def newest_intact(run: Path) -> tuple[Path | None, dict[Path, str]]:
 
 
 def resume_newest(run: Path, num_processes: int, *, or_start: bool) -> Path | None:
-    """Choose the newest intact checkpoint, and move damaged ones aside. None: train from the start, if allowed."""
+    """Choose the newest intact checkpoint, and move damaged ones aside. None: train from the start, if allowed.
+
+    If a run has only checkpoints of stock TRL, the newest of them.
+    """
     checkpoint, damaged = newest_intact(run)
     if checkpoint is not None:
         _require_processes(checkpoint, num_processes)
     elif not or_start:
+        for folder in damaged:
+            if is_unmarked(folder) and (folder / "trainer_state.json").is_file():
+                return resume_given(run, folder, num_processes)
         reasons = "".join(f" {folder.name}: {damage}." for folder, damage in damaged.items())
         earlier = _aside(run, "earlier")
         such_as = f", such as {earlier[-1].name} of an earlier run" if earlier else ""
@@ -139,7 +150,7 @@ def resume_given(run: Path, checkpoint: Path, num_processes: int) -> Path:
     """Check a checkpoint that the caller named, and move aside what the run would overwrite."""
     if not checkpoint.is_dir():
         raise DataError(f"There is no checkpoint {checkpoint}. {_remedy(checkpoint)}")
-    if not (checkpoint / MARKER).exists() and not _is_unfinished(checkpoint):
+    if is_unmarked(checkpoint):
         logger.warning("%s has no file '%s': whether it is damaged cannot be checked.", checkpoint, MARKER)
         try:
             read_state(checkpoint)

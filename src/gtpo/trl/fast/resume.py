@@ -28,6 +28,7 @@ from gtpo.trl.fast.checkpoints import (
     begin_checkpoint,
     complete_checkpoint,
     damage_of,
+    is_unmarked,
     read_state,
     resume_given,
     resume_newest,
@@ -102,7 +103,7 @@ class CompleteCheckpoints(_Parent):
 
     def _load_best_model(self) -> None:
         best = Path(str(self.state.best_model_checkpoint))
-        damage = self._on_main_process(lambda: damage_of(best))
+        damage = self._on_main_process(lambda: None if is_unmarked(best) else damage_of(best))
         if damage is None:
             super()._load_best_model()
         else:
