@@ -105,7 +105,11 @@ class Bench:
         if self.options.size == "tiny":
             return [Setting(8, True, limit), Setting(16, False, limit)]
         if limit <= 512:
-            return [Setting(32, True, limit), Setting(32, False, limit), Setting(64, False, limit)]
+            return [
+                Setting(32, True, limit),
+                Setting(32, False, limit),
+                Setting(64, True, limit),
+            ]  # 64 without: no room
         return [Setting(16, True, limit), Setting(8, False, limit), Setting(16, False, limit)]
 
     def run(self) -> None:

@@ -52,7 +52,8 @@ class Scheme:
                 raise ConfigError(f"{name} of credit scheme {self.name!r} must be {kind}, got {value!r}.")
         for name, default in self.parameters.items():
             if default is REQUIRED and name not in parameters:
-                raise ConfigError(f"Credit scheme {self.name!r} needs the parameter {name!r}. Pass {name}=….")
+                remedy = f"Pass {name}=…, to a trainer in credit_parameters."
+                raise ConfigError(f"Credit scheme {self.name!r} needs the parameter {name!r}. {remedy}")
 
 
 def token_advantages(scheme: str | CreditFunction, inputs: CreditInput, **parameters: object) -> TokenFloats:
