@@ -2,6 +2,7 @@
 
 import pytest
 
+from experiments.lab.collect import main as collect
 from experiments.qwen import sitting
 from experiments.qwen.specs import ArmRun
 
@@ -51,3 +52,15 @@ def test_what_is_done_is_left_out_and_the_rest_runs_in_pairs(pairs, tmp_path, ca
 def test_no_pair_starts_without_the_time_for_it(pairs, tmp_path):
     assert sitting.main([*ARGUMENTS, "--out", str(tmp_path), "--minutes", "0.4"]) == 1
     assert pairs == []
+
+
+def test_the_results_of_a_sitting_are_collected(tmp_path):
+    run = ArmRun(tmp_path / "out", "qwen-leaderboard", "dr-grpo", 21)
+    for path in (run.curve, run.result(run.tasks[0])):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    assert collect([str(tmp_path / "out"), "--data", str(tmp_path / "data")]) == 0
+    assert sorted(path.name for path in (tmp_path / "data/real").iterdir()) == [
+        "qwen-leaderboard_dr-grpo_seed21.json",
+        "qwen-leaderboard_dr-grpo_seed21_on_gsm8k.json",
+    ]
