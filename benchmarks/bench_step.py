@@ -76,7 +76,7 @@ def training_command(options: argparse.Namespace, model: str) -> list[str]:
 
 
 def summarise(options: argparse.Namespace, steps: list[dict[str, Any]], peak: float) -> None:
-    from phases import PHASES, REWARDS, SHAPING
+    from phases import REWARDS, SHAPING, phase_rows
     from results import report, result
 
     timed = steps[WARM_UP:] or steps
@@ -86,16 +86,10 @@ def summarise(options: argparse.Namespace, steps: list[dict[str, Any]], peak: fl
     provider = options.method.upper()
     totals = [sum(step["seconds"].values()) for step in timed]
     rows = [result("step", provider, size, "whole step", totals, "s")]
-    rows += [
-        result("step", provider, size, phase, [step["seconds"][phase] for step in timed], "s") for phase in PHASES
-    ]
+    rows += phase_rows(provider, size, timed)
     small = [step["seconds"][REWARDS] + step["seconds"][SHAPING] for step in timed]
     shares = [100 * part / whole for part, whole in zip(small, totals, strict=True)]
     rows.append(result("step", provider, size, "rewards and shaping", shares, "%"))
-    for who, pass_name in (("TRL", "scoring by TRL"), ("ours", "scoring by us"), ("update", "update")):
-        for what in ("rows", "tokens"):
-            counts = [step["passes"][who][what] for step in timed]
-            rows.append(result("step", provider, size, f"{pass_name}: {what}", counts, ""))
     if peak:
         rows.append(result("step", provider, size, "peak memory of the trainer", [peak], "GB"))
     report(rows, options.append)

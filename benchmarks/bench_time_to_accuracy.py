@@ -2,10 +2,12 @@
 
     python benchmarks/bench_time_to_accuracy.py --model MODEL_DIR --data DATA_DIR --out OUT --seeds 1 2 3
     python benchmarks/bench_time_to_accuracy.py --summary OUT --append benchmarks/results.csv
+    python benchmarks/bench_time_to_accuracy.py --size tiny --out OUT     # a CPU: the lab, random words for vLLM
 
 Every run trains on GSM8K from the same weights with the same reward. Every few steps the clock stops, and the current
-policy answers 300 test problems 8 times each. A crossing is interpolated between two such points. A run ends when it
-has crossed the last level. OUT gets a JSON file per run, written after every point; finished runs are skipped.
+policy answers 300 test problems 8 times each; the untrained policy is measured in the first run only. A crossing is
+interpolated between two such points. A run ends when it has crossed the last level. OUT gets a JSON file per run,
+written after every point; finished runs are skipped, and a run that was cut off starts again.
 The runs share one process, one card and one vLLM engine, one after the other; seeds are the outer loop, and the order
 of the providers differs from seed to seed. The file of a run also has the seconds of every step by phase.
 """
@@ -15,6 +17,7 @@ import dataclasses
 import gc
 import itertools
 import json
+import math
 import os
 import sys
 import tempfile
@@ -31,6 +34,7 @@ TEMPERATURE = 0.9
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=("full", "tiny"), default="full")
     parser.add_argument("--model", help="folder of a model")
     parser.add_argument("--data", help="folder with gsm8k_train.jsonl and gsm8k_test.jsonl")
     parser.add_argument("--out", type=Path, help="folder for the files of the runs")
@@ -45,7 +49,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--summary", type=Path, help="only read the runs of this folder and print crossings")
     parser.add_argument("--append", type=Path, help="with --summary: results.csv to add the rows to")
     options = parser.parse_args()
-    options.size, options.limits = "full", [300]
+    options.limits = [300]
+    if options.size == "tiny":
+        options.first, options.every, options.steps = 1, 1, 2
     return options
 
 
@@ -63,35 +69,42 @@ def crossing(points: list[dict[str, float]], level: float) -> float | None:
 
 
 class HeldOut:
-    """300 test problems, answered by the policy that the trainer's vLLM engine holds."""
+    """Test problems, answered by the policy that the trainer's vLLM engine holds."""
 
-    def __init__(self, data: str) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         from gtpo.problems import load_problems, to_dataset
 
-        self.rows = list(to_dataset(load_problems("gsm8k", split="test", data_dir=data, limit=NUM_PROBLEMS)))
+        self.is_tiny = options.size == "tiny"
+        self.num_samples = 2 if self.is_tiny else NUM_SAMPLES
+        name, limit = ("lab", 4) if self.is_tiny else ("gsm8k", NUM_PROBLEMS)
+        self.rows = list(to_dataset(load_problems(name, split="test", data_dir=options.data, limit=limit)))
 
     def measure(self, trainer: Any) -> dict[str, float]:
-        from vllm import SamplingParams
-
         from gtpo.rewards import correctness_reward, format_reward
 
-        generation = trainer.vllm_generation
-        generation.sync_weights()
+        trainer.vllm_generation.sync_weights()
         tokenizer = trainer.processing_class
         prompts = [
             tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
             for row in self.rows
         ]
-        inputs = [{"prompt_token_ids": prompt} for prompt in prompts for _ in range(NUM_SAMPLES)]
-        settings = SamplingParams(temperature=TEMPERATURE, max_tokens=300)
-        outputs = generation.llm.generate(inputs, settings, use_tqdm=False)
-        texts = [output.outputs[0].text for output in outputs]
-        golds = [row["answer"] for row in self.rows for _ in range(NUM_SAMPLES)]
-        questions = [row["prompt"] for row in self.rows for _ in range(NUM_SAMPLES)]
+        texts = self._answers(trainer, [prompt for prompt in prompts for _ in range(self.num_samples)])
+        golds = [row["answer"] for row in self.rows for _ in range(self.num_samples)]
+        questions = [row["prompt"] for row in self.rows for _ in range(self.num_samples)]
         scores = correctness_reward(texts, golds, prompts=questions, require_format=False)
         is_formatted = [score == 10 for score in format_reward(texts)]
         right = sum(score == 10 for score in scores)
         return {"pass_at_1": right / len(texts), "format": sum(is_formatted) / len(texts)}
+
+    def _answers(self, trainer: Any, prompts: list[list[int]]) -> list[str]:
+        if self.is_tiny:
+            return trainer.processing_class.batch_decode(trainer.vllm_generation.generate(prompts)[1])
+        from vllm import SamplingParams
+
+        inputs = [{"prompt_token_ids": prompt} for prompt in prompts]
+        settings = SamplingParams(temperature=TEMPERATURE, max_tokens=300)
+        outputs = trainer.vllm_generation.llm.generate(inputs, settings, use_tqdm=False)
+        return [output.outputs[0].text for output in outputs]
 
 
 class Run:
@@ -100,7 +113,8 @@ class Run:
     def __init__(self, options: argparse.Namespace, provider: str, seed: int, held_out: HeldOut, clock: Any) -> None:
         self.options, self.provider, self.seed, self.held_out = options, provider, seed, held_out
         self.clock = clock
-        self.setting = Setting(options.micro_batch, is_checkpointed=False, limit=300)
+        micro_batch, limit = (8, 16) if options.size == "tiny" else (options.micro_batch, 300)
+        self.setting = Setting(micro_batch, is_checkpointed=False, limit=limit)
         self.path: Path = options.out / f"{provider.lower()}-{seed}.json"
         self.points: list[dict[str, float]] = []
         self.seconds = 0.0
@@ -133,7 +147,7 @@ class Run:
 
         class Clock(TrainerCallback):
             def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-                run.measure(0)
+                run.measure_start()
 
             def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
                 since_first = state.global_step - run.options.first
@@ -143,6 +157,18 @@ class Run:
                     control.should_training_stop = run.points[-1]["pass_at_1"] >= LEVELS[-1]
 
         return Clock()
+
+    def measure_start(self) -> None:
+        """All runs start from the same weights, so the point of another one will do."""
+        from results import synchronize
+
+        for path in self.options.out.glob("*.json"):
+            if points := json.loads(path.read_text())["points"]:
+                self.points = [points[0]]
+                synchronize()
+                self.start = time.perf_counter()
+                return
+        self.measure(0)
 
     def stop_clock(self) -> None:
         from results import synchronize
@@ -181,35 +207,58 @@ def summarise(folder: Path, append: Path | None) -> None:
     from results import report, result
 
     runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    runs = [run for run in runs if run["is_finished"]]
+    if not runs:
+        return
     rows: list[Any] = []
+    seconds: dict[tuple[str, float], dict[int, float]] = {}
     for provider in dict.fromkeys(run["provider"] for run in runs):
-        of_provider = [run for run in runs if run["provider"] == provider and run["is_finished"]]
+        of_provider = [run for run in runs if run["provider"] == provider]
         for level in LEVELS:
-            crossings = [crossing(run["points"], level) for run in of_provider]
-            reached = [seconds for seconds in crossings if seconds is not None]
+            crossings = {run["seed"]: crossing(run["points"], level) for run in of_provider}
+            reached = {seed: second for seed, second in crossings.items() if second is not None}
+            seconds[provider, level] = reached
             size = f"{level:.0%}, {len(reached)} of {len(crossings)} runs reach it"
-            if reached:
-                rows.append(result("time to accuracy", PROVIDERS[provider], size, "training", reached, "s"))
+            values = list(reached.values()) or [math.inf]
+            rows.append(result("time to accuracy", PROVIDERS[provider], size, "training", values, "s"))
         rows += step_rows(provider, of_provider)
     made = {name: runs[-1][name] for name in ("commit", "hardware", "versions")}  # on the machine of the runs
     report([dataclasses.replace(row, **made) for row in rows], append)
+    for (provider, level), reached in seconds.items():
+        if provider != "TRL" and ("TRL", level) in seconds:
+            sys.stdout.write(f"{PROVIDERS[provider]}, {level:.0%}: {ratio_text(reached, seconds['TRL', level])}\n")
+
+
+def ratio_text(seconds: dict[int, float], of_trl: dict[int, float]) -> str:
+    """The time over TRL's: geometric mean over the seeds where both reach the level, with its interval.
+
+    >>> ratio_text({1: 50.0, 2: 60.0, 3: 44.0}, {1: 100.0, 2: 110.0, 4: 90.0})
+    "0.52 of TRL's time (0.30 to 0.91), 2 seeds"
+    """
+    from gtpo.statistics import seed_interval
+
+    seeds = sorted(seconds.keys() & of_trl.keys())
+    if not seeds:
+        return "no seed where both reach it"
+    ours, theirs = ([math.log(side[seed]) for seed in seeds] for side in (seconds, of_trl))
+    mean = math.exp(sum(ours) / len(ours) - sum(theirs) / len(theirs))
+    interval = seed_interval(ours, theirs, is_paired=True)
+    between = f" ({math.exp(interval[0]):.2f} to {math.exp(interval[1]):.2f})" if interval else ""
+    return f"{mean:.2f} of TRL's time{between}, {len(seeds)} seeds"
 
 
 def step_rows(provider: str, runs: list[dict[str, Any]]) -> list[Any]:
     """Medians over the steps of all runs, by phase, as in bench_whole_step."""
-    from phases import PHASES
+    from phases import phase_rows
     from results import TIMED_STEPS, result
 
     steps = [step for run in runs for step in run["steps"][WARM_UP:]]
     if not steps:
         return []
     size = f"qwen2.5-coder-1.5b, full, 32 × 8, {runs[0]['setting']}, runs of time to accuracy"
-    of_phase = {phase: [step["seconds"][phase] for step in steps] for phase in PHASES}
     totals = [sum(step["seconds"].values()) for step in steps]
     rows = [result("step", PROVIDERS[provider], size, "whole step", totals, "s")]
-    rows += [result("step", PROVIDERS[provider], size, phase, seconds, "s") for phase, seconds in of_phase.items()]
-    tokens = [step["passes"]["update"]["tokens"] for step in steps]
-    rows.append(result("step", PROVIDERS[provider], size, "update: tokens", tokens, ""))
+    rows += phase_rows(PROVIDERS[provider], size, steps)
     rows.append(result("step", PROVIDERS[provider], size, TIMED_STEPS, [len(steps)], ""))
     return rows
 
@@ -220,19 +269,26 @@ def main() -> None:
         summarise(options.summary, options.append)
         return
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, value in ENVIRONMENT.items():  # before torch and vLLM are loaded
-        os.environ.setdefault(name, value)
+    if options.size == "full":
+        for name, value in ENVIRONMENT.items():  # before torch and vLLM are loaded
+            os.environ.setdefault(name, value)
     from phases import StepClock
 
     clock = StepClock()
     clock.install()
-    share_engine(max_num_seqs=1024)  # for the measurements; a step samples 256
-    start, held_out = time.monotonic(), HeldOut(options.data)
+    if options.size == "tiny":
+        from stored import replace_vllm
+
+        replace_vllm()
+    else:
+        share_engine(max_num_seqs=1024)  # for the measurements; a step samples 256
+    start, held_out = time.monotonic(), HeldOut(options)
     for seed, place in itertools.product(options.seeds, range(len(options.providers))):
         provider = options.providers[(seed + place) % len(options.providers)]
         run = Run(options, provider, seed, held_out, clock)
         if not run.is_finished and time.monotonic() - start < options.seconds:
             run.train()
+    summarise(options.out, append=None)
 
 
 if __name__ == "__main__":

@@ -105,8 +105,12 @@ class Bench:
         if self.options.size == "tiny":
             return [Setting(8, True, limit), Setting(16, False, limit)]
         if limit <= 512:
-            return [Setting(32, True, limit), Setting(32, False, limit), Setting(64, False, limit)]
-        return [Setting(16, True, limit), Setting(16, False, limit)]
+            return [
+                Setting(32, True, limit),
+                Setting(32, False, limit),
+                Setting(64, True, limit),
+            ]  # 64 without: no room
+        return [Setting(16, True, limit), Setting(8, False, limit), Setting(16, False, limit)]
 
     def run(self) -> None:
         limits = [16] if self.options.size == "tiny" else self.options.limits
@@ -179,7 +183,7 @@ class Bench:
             self._report(job, peak)
 
     def _report(self, job: Job, peak: float) -> None:
-        from phases import PHASES
+        from phases import phase_rows
         from results import TIMED_STEPS, report, result
 
         steps = self.clock.steps[WARM_UP:] or self.clock.steps
@@ -187,11 +191,7 @@ class Bench:
         size = f"{self.options.name if self.options.size == 'full' else 'lab'}, full, 32 × 8, {job.setting.label}"
         totals = [sum(step["seconds"].values()) for step in steps]
         rows = [result("step", provider, size, "whole step", totals, "s")]
-        rows += [
-            result("step", provider, size, phase, [step["seconds"][phase] for step in steps], "s") for phase in PHASES
-        ]
-        tokens = [step["passes"]["update"]["tokens"] for step in steps]
-        rows.append(result("step", provider, size, "update: tokens", tokens, ""))
+        rows += phase_rows(provider, size, steps)
         rows.append(result("step", provider, size, TIMED_STEPS, [len(steps)], ""))
         if peak:
             rows.append(result("step", provider, size, "peak memory, vLLM's included", [peak], "GB"))

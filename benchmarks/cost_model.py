@@ -15,6 +15,7 @@ gathering of texts for its log are left out.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,16 @@ def limits(tokens: float, decoding_steps: int) -> dict[str, float]:
         LOG_PROBS: 2 * PARAMETERS * tokens / PEAK,
         UPDATE: 6 * PARAMETERS * tokens / PEAK,
     }
+
+
+def shares_of_peak(step: dict[str, float], decoding_steps: int) -> dict[str, float]:
+    """Least seconds over measured seconds of each phase, for the tokens that it computed, padding included."""
+    scored = step.get("scoring by TRL: tokens", 0.0) + step.get("scoring by us: tokens", 0.0)
+    least = {
+        **limits(step["update: tokens"], decoding_steps),
+        LOG_PROBS: limits(scored, decoding_steps)[LOG_PROBS],
+    }
+    return {phase: seconds / step[phase] for phase, seconds in least.items() if seconds and step.get(phase)}
 
 
 def measured(rows: Sequence[Result], provider: str, size: str) -> dict[str, float]:
@@ -124,9 +135,16 @@ def main() -> int:
         sys.stdout.write(f"tokens/s on one GPU: {rate[LOG_PROBS]:,.0f} scored, {rate[UPDATE]:,.0f} trained\n")
     steps = latest(rows, "step")
     for size in dict.fromkeys(row.size for row in steps if options.model in row.size.lower() and "full" in row.size):
+        sys.stdout.write(f"\n{size}\n")
+        for provider in dict.fromkeys(row.provider for row in steps if row.size == size):
+            step = measured(steps, provider, size)
+            limit = re.search(r"limit (\d+)", size)
+            shares = shares_of_peak(step, int(limit[1]) if limit else options.tokens)
+            texts = [f"{phase} {share:.0%}" for phase, share in shares.items()]
+            sys.stdout.write(f"  {provider}: {step['whole step']:.2f} s; of the peak: {', '.join(texts)}\n")
         step = measured(steps, "GTPO", size)
-        sys.stdout.write(f"\n{size}: {step['whole step']:.2f} s on one GPU\n")
-        sys.stdout.write("\n".join([*(check(step, rate) if rate else []), *table(step, options)]) + "\n")
+        if "scoring by TRL: tokens" in step:
+            sys.stdout.write("\n".join([*(check(step, rate) if rate else []), *table(step, options)]) + "\n")
     if not steps:
         sys.stdout.write(f"{options.results} holds no measured step: run benchmarks/bench_step.py first.\n")
     return 0

@@ -8,13 +8,13 @@ import contextlib
 import functools
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
-from results import synchronize
+from results import Result, result, synchronize
 from transformers.trainer_callback import CallbackHandler
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -121,6 +121,16 @@ class StepClock:
         self.steps.append({"seconds": seconds, "passes": self._passes})
         self._begin()
         return control
+
+
+def phase_rows(provider: str, size: str, steps: Sequence[dict[str, Any]]) -> list[Result]:
+    """Rows of results.csv: seconds of each phase, and the passes over the policy in completions and tokens."""
+    rows = [result("step", provider, size, phase, [step["seconds"][phase] for step in steps], "s") for phase in PHASES]
+    for who, pass_name in (("TRL", "scoring by TRL"), ("ours", "scoring by us"), ("update", "update")):
+        for what in ("rows", "tokens"):
+            counts = [step["passes"][who][what] for step in steps]
+            rows.append(result("step", provider, size, f"{pass_name}: {what}", counts, ""))
+    return rows
 
 
 def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:

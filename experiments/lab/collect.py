@@ -166,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"{'again' if job in before else 'new'}  {job.name}  accuracy {record.after['accuracy']:.3f}\n"
         for job, record in sorted(results.items())
     )
-    real = [path for folder in options.folders for path in sorted(folder.rglob("qwen_*.json"))]
+    real = [path for folder in options.folders for path in sorted(folder.rglob("qwen*_seed*.json"))]
     sys.stdout.writelines(f"real  {path.name}\n" for path in real)
     if not options.dry_run:
         if results:

@@ -4,7 +4,6 @@
 """
 
 import argparse
-import shutil
 import statistics
 import sys
 from collections.abc import Sequence
@@ -41,7 +40,7 @@ class StopTogether(TrainerCallback):
 
 
 def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None = None) -> int:
-    """Train as `gtpo train` does, and write the curve."""
+    """Train as `gtpo train` does, and write the curve. What an earlier attempt left is of other weights, and goes."""
     from gtpo.training.config.plan import make_plan
     from gtpo.training.config.recipe import Setting
     from gtpo.training.prepare import prepare
@@ -49,7 +48,7 @@ def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None =
     from gtpo.training.session import train
 
     spec, arm = SPECS[run.spec], arm_options(run.arm)
-    shutil.rmtree(run.work, ignore_errors=True)
+    run.remove()
     options: dict[str, Any] = {**spec.options, "model": model, "seed": run.seed}
     options |= {} if arm["method"] == "sft" else spec.rl_options
     options |= {**arm, "data_dir": data_dir, "output_dir": str(run.work)}

@@ -44,12 +44,13 @@ class ArmsRunner:
             self._run()
         finally:
             self._kill()
-        return 0 if all(run.is_trained and run.is_evaluated for run in self.runs) else 1
+        return 0 if all(run.is_done for run in self.runs) else 1
 
     def _run(self) -> None:
         for run in self.runs:
             if not run.is_trained:
                 self._stop_like_the_others(run)
+                run.remove()  # its old steps would pass for the first step of the new attempt
                 self._start("train", run, attempt=0)
                 self._wait_for_first_step(run)
         deadlines = [

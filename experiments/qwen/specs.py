@@ -1,6 +1,7 @@
 """What is trained and evaluated on the real model, the options of each arm, and the files of one arm's run."""
 
 import dataclasses
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,21 +41,24 @@ class Spec:
     tasks: tuple[EvaluationTask, ...]
 
 
+RECIPE = ROOT / "recipes" / "qwen2.5-1.5b-gsm8k" / "config.yaml"
+MODEL = "Qwen/Qwen2.5-Coder-1.5B-Instruct"
+ENGINE_OPTIONS: Options = {
+    "gpu_memory_utilization": 0.3,
+    "kv_cache_memory_bytes": 24_000_000_000,
+    "dtype": "bfloat16",
+    "max_model_len": 2048,
+    "max_num_seqs": 512,
+    "seeds_samples": False,
+}
 SPECS: Mapping[str, Spec] = {
     "qwen": Spec(
-        recipe=ROOT / "recipes" / "qwen2.5-1.5b-gsm8k" / "config.yaml",
-        model="Qwen/Qwen2.5-Coder-1.5B-Instruct",
+        recipe=RECIPE,
+        model=MODEL,
         options={"max_steps": 100, "held_out_problems": 0, "save_strategy": "no"},
         rl_options={"vllm_gpu_memory_utilization": 0.12},
         engine="vllm",
-        engine_options={
-            "gpu_memory_utilization": 0.3,
-            "kv_cache_memory_bytes": 24_000_000_000,
-            "dtype": "bfloat16",
-            "max_model_len": 2048,
-            "max_num_seqs": 512,
-            "seeds_samples": False,
-        },
+        engine_options=ENGINE_OPTIONS,
         tasks=(
             EvaluationTask("gsm8k", 320, 32, 400),
             EvaluationTask("gsm8k", 320, 1, 400, temperature=0.0),
@@ -64,6 +68,35 @@ SPECS: Mapping[str, Spec] = {
             EvaluationTask("aime25", None, 32, 1024),
             EvaluationTask("gsm8k", 320, 32, 400, temperature=1.2),
         ),
+    ),
+    "qwen-leaderboard": Spec(
+        recipe=RECIPE,
+        model=MODEL,
+        options={"max_steps": 50, "held_out_problems": 0, "save_strategy": "no"},
+        rl_options={"vllm_gpu_memory_utilization": 0.12},
+        engine="vllm",
+        engine_options=ENGINE_OPTIONS,
+        tasks=(EvaluationTask("gsm8k", 300, 32, 400),),
+    ),
+    "qwen-math": Spec(
+        recipe=RECIPE,
+        model=MODEL,
+        options={
+            "problems": "math",
+            "max_steps": 50,
+            "held_out_problems": 0,
+            "save_strategy": "no",
+            "per_device_train_batch_size": 16,  # two runs of 32 rows of this length do not fit on one card
+            "gradient_accumulation_steps": 16,
+        },
+        rl_options={
+            "vllm_gpu_memory_utilization": 0.12,
+            "max_completion_length": 600,
+            "vllm_max_model_length": 1280,
+        },
+        engine="vllm",
+        engine_options=ENGINE_OPTIONS,
+        tasks=(EvaluationTask("math500", None, 4, 1024), EvaluationTask("aime24", None, 32, 1024)),
     ),
     "dry": Spec(
         recipe=ROOT / "recipes" / "lab" / "config.yaml",
@@ -130,6 +163,16 @@ class ArmRun:
     def is_evaluated(self) -> bool:
         """Whether every evaluation task has its result."""
         return all(self.result(task).is_file() for task in self.tasks)
+
+    @property
+    def is_done(self) -> bool:
+        return self.is_trained and self.is_evaluated
+
+    def remove(self) -> None:
+        """Delete run, samples and results."""
+        shutil.rmtree(self.work, ignore_errors=True)
+        for path in (self.curve, *map(self.result, self.tasks), *map(self.samples, self.tasks)):
+            path.unlink(missing_ok=True)
 
     def num_steps(self) -> int:
         """The number of steps logged so far."""

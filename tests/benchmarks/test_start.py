@@ -1,6 +1,7 @@
 """Every benchmark starts, and those with a tiny size run on a CPU."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ TINY = {
     "bench_report.py": [],
     "bench_scaling.py": ["--steps", "1", "--amounts", "length"],
     "bench_step.py": ["--steps", "3", "--out", "out"],
+    "bench_time_to_accuracy.py": ["--seeds", "1", "--providers", "TRL", "GTPO", "--out", "out"],
     "bench_whole_step.py": ["--steps", "3", "--sweep-steps", "3", "--out", "out"],
 }
 
@@ -41,3 +43,19 @@ def test_it_starts(program, tmp_path):
 @pytest.mark.parametrize("program", TINY)
 def test_it_measures_at_its_tiny_size(program, tmp_path):
     assert "gtpo" in run(program, "--size", "tiny", *TINY[program], folder=tmp_path).lower()
+
+
+def test_the_examples_of_the_benchmarks_hold(tmp_path):
+    names = [str(path) for path in (ROOT / "benchmarks").glob("*.py") if ">>>" in path.read_text()]
+    assert names
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'benchmarks'}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "doctest", *names], env=environment, cwd=tmp_path, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout.decode()
+
+
+def test_the_cost_model_takes_the_rows_of_every_whole_step(tmp_path):
+    printed = run("cost_model.py", folder=tmp_path)
+    assert re.search(r"TRL GRPO: [\d.]+ s; of the peak: generation \d+%", printed)
+    assert "| 1,024 | 262,144 |" in printed

@@ -153,6 +153,17 @@ def test_the_terminal_shows_one_group_with_marks_that_need_no_color(run, capsys)
     assert not (run / "inspect.html").exists()
 
 
+def test_the_terminal_names_another_scheme_and_the_range_of_its_advantages(tmp_path, capsys):
+    group = dataclasses.replace(example_group(), method="my_schemes:late")
+    first = group.completions[0]
+    rising = [0.5 + place for place in range(first.num_tokens)]
+    group.completions[0] = dataclasses.replace(first, token_advantage=rising)
+    assert main(["inspect", str(save_groups(tmp_path, group)), "--terminal"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0].endswith("credit: my_schemes:late")
+    assert re.search(rf"#1 good .*credit \+0\.5 to \+{rising[-1]:.3g}", out)
+
+
 def test_hostile_text_reaches_the_terminal_as_codes(tmp_path, capsys):
     group = example_group()
     pieces = ["\x1b]0;owned\x07", "\u202e", "[bold red]", "\ud800", "\r", "z" * 10**6]

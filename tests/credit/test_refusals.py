@@ -68,7 +68,11 @@ BAD_PARAMETERS = {
         {"kapa": 1},
         "has no parameter 'kapa'. Its parameters: kappa.",
     ),
-    "a missing one": ("pass_at_k", {"k": 2}, "'pass_at_k' needs the parameter 'right_at'. Pass right_at=…."),
+    "a missing one": (
+        "pass_at_k",
+        {"k": 2},
+        "'pass_at_k' needs the parameter 'right_at'. Pass right_at=…, to a trainer in",
+    ),
     "a word for a number": ("negative", {"positive_scale": "a lot"}, "must be a number, got 'a lot'"),
     "a word for a switch": (
         "gtpo",

@@ -6,7 +6,7 @@ choice      a scheme with its parameters, checked, for a host
 metrics     what a host logs
 sets        completions of a group that share tokens
 
-The other files hold one scheme or a small family each. None of them does I/O, logs or keeps state.
+Each of the other files holds the scheme it is named after. None of them does I/O, logs or keeps state.
 """
 
 from gtpo.credit.input import CreditInput

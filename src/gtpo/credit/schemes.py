@@ -10,13 +10,16 @@ from torch import Tensor
 
 from gtpo.core.config import ShapingConfig
 from gtpo.core.types import TokenFloats
+from gtpo.credit.annealed import annealed
 from gtpo.credit.balanced import balanced
 from gtpo.credit.component import component
-from gtpo.credit.grpo import grpo, negative
-from gtpo.credit.gtpo import annealed, gtpo
+from gtpo.credit.grpo import grpo
+from gtpo.credit.gtpo import gtpo
 from gtpo.credit.input import OPTIONAL, CreditInput, required
+from gtpo.credit.negative import negative
 from gtpo.credit.pass_at_k import pass_at_k
-from gtpo.credit.prefixes import prefix_baseline, process_sets
+from gtpo.credit.prefix_baseline import prefix_baseline
+from gtpo.credit.process_sets import process_sets
 from gtpo.errors import ConfigError, DataError
 from gtpo.importing import import_function
 
@@ -49,7 +52,8 @@ class Scheme:
                 raise ConfigError(f"{name} of credit scheme {self.name!r} must be {kind}, got {value!r}.")
         for name, default in self.parameters.items():
             if default is REQUIRED and name not in parameters:
-                raise ConfigError(f"Credit scheme {self.name!r} needs the parameter {name!r}. Pass {name}=….")
+                remedy = f"Pass {name}=…, to a trainer in credit_parameters."
+                raise ConfigError(f"Credit scheme {self.name!r} needs the parameter {name!r}. {remedy}")
 
 
 def token_advantages(scheme: str | CreditFunction, inputs: CreditInput, **parameters: object) -> TokenFloats:

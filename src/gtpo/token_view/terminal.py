@@ -31,6 +31,7 @@ _USUAL = {name for name, fate in FATES.items() if not fate.rare}
 def group_view(group: GroupRecord) -> Group:
     """What rich prints: prompt, legend, the completions with the good ones first, and the counts."""
     title = f"step {group.step}" + (f", recorded for: {visible(group.reason)}" if group.reason else "")
+    title += f", credit: {visible(group.method)}" if _is_other_scheme(group) else ""
     prompt = "prompt not recorded" if group.prompt is None else visible_lines(group.prompt, 2000)
     parts = [Text(title, style="bold"), Text(prompt, style="dim")]
     fates = list(map(plain_fates if _is_plain(group) else token_fates, group.completions))
@@ -46,6 +47,10 @@ def group_view(group: GroupRecord) -> Group:
 
 def _is_plain(group: GroupRecord) -> bool:
     return group.method != "gtpo"
+
+
+def _is_other_scheme(group: GroupRecord) -> bool:
+    return group.method not in ("gtpo", "grpo")
 
 
 def _changes_line(group: GroupRecord) -> str:
@@ -95,10 +100,19 @@ def _facts(number: int, completion: CompletionRecord, group: GroupRecord, names:
         f"#{number} {kind}",
         f"advantage {_signed(completion.advantage)}",
         "" if _is_plain(group) else f"push {_signed(completion.push)}",
+        _credit(completion) if _is_other_scheme(group) else "",
         *(f"{visible(str(name))} {_plain(completion.rewards.get(name))}" for name in names),
         "truncated" if completion.truncated else "",
         entropy,
     ]
+
+
+def _credit(completion: CompletionRecord) -> str:
+    """The advantages of its trained tokens: all equal, or the lowest and the highest."""
+    pairs = zip(completion.token_advantage, completion.trained, strict=True)
+    values = sorted(value for value, is_trained in pairs if is_trained and value is not None)
+    ends = [_signed(value) for value in (*values[:1], *values[-1:])]
+    return f"credit {' to '.join(dict.fromkeys(ends))}" if ends else ""
 
 
 def _bar(entropy: float, threshold: float | None) -> str:

@@ -1,7 +1,8 @@
 """How much memory a run takes, and whether gradient checkpointing can be off. Estimates for `gtpo train --dry-run`.
 
-The bytes that a token's activations take are those of a Llama-like layer under bf16 autocast. They are within a third
-of what was measured for Qwen2.5-Coder-1.5B with 32 rows of 480 tokens: 75 GB without checkpointing and 11 GB with it.
+The bytes that a token's activations take are those of a Llama-like layer, fitted to what was measured for Qwen2.5-1.5B
+on an H200 with TRL 1.16 (tests/training/test_memory.py) and within a third of it. TRL 1.16 stores no logits; a version
+that does needs more.
 """
 
 from dataclasses import dataclass
@@ -13,8 +14,11 @@ from transformers import AutoModelForCausalLM
 from gtpo.models import find_model
 from gtpo.training.prepare import Prepared
 
-PER_HIDDEN, PER_INTERMEDIATE, PER_WORD = 42, 8, 6
-"""Bytes that a token keeps for the backward pass: per layer and width, per layer and width of the MLP, per word."""
+PER_HIDDEN = {2: 27, 4: 68}
+"""Bytes that a token keeps for the backward pass per layer and width, by the bytes of a weight: bf16, or fp32 under
+autocast."""
+PER_INTERMEDIATE = 8
+"""The same per layer and width of the MLP."""
 HEADROOM = 0.85
 """Share of the memory that an estimate may fill."""
 
@@ -27,10 +31,11 @@ class Activations:
     complete: float
 
 
-def activations(settings: Any, num_rows: int, prompt_tokens: int, completion_tokens: int) -> Activations | None:
-    """For rows of this many tokens; None if the configuration of the model does not say enough.
+def activations(settings: Any, num_tokens: int, weight_bytes: int = 4) -> Activations | None:
+    """For a micro-batch of this many tokens; None if the configuration of the model does not say enough.
 
-    A checkpointed layer keeps its input, and the layer at work keeps everything. Only completions have logits.
+    A checkpointed layer keeps its input, and the layer at work keeps everything. The head computes logits in tiles and
+    keeps two matrices of its size in float32.
     """
     text: Any = settings.get_text_config() if hasattr(settings, "get_text_config") else settings
     names = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")
@@ -38,10 +43,9 @@ def activations(settings: Any, num_rows: int, prompt_tokens: int, completion_tok
     if not all(isinstance(size, int) for size in sizes) or getattr(text, "num_experts", None):
         return None
     layers, hidden, intermediate, words = (size or 0 for size in sizes)
-    tokens = num_rows * (prompt_tokens + completion_tokens)
-    layer = tokens * (PER_HIDDEN * hidden + PER_INTERMEDIATE * intermediate)
-    logits = num_rows * completion_tokens * PER_WORD * words
-    return Activations(layers * tokens * 4 * hidden + layer + logits, layers * layer + logits)
+    layer = num_tokens * (PER_HIDDEN[weight_bytes] * hidden + PER_INTERMEDIATE * intermediate)
+    inputs, head = layers * num_tokens * weight_bytes * hidden, 8 * words * hidden
+    return Activations(inputs + layer + head, layers * layer + head)
 
 
 def fits_without_checkpointing(needs: Activations, state: float, total: float, sampler_share: float) -> bool:
@@ -57,7 +61,9 @@ def memory_lines(prepared: Prepared, prompt_tokens: int) -> list[tuple[str, str]
     state = _state_bytes(prepared, parameters)
     lines = [("size", f"about {parameters / 1e6:,.0f} M parameters, {_gib(state)} for weights and optimizer")]
     rows, completion = config.per_device_train_batch_size, getattr(config, "max_completion_length", 0)
-    needs = activations(prepared.model_settings, rows, prompt_tokens, completion) if completion else None
+    weight_bytes = 2 if str(prepared.plan.model_config.dtype) == "bfloat16" else 4
+    num_tokens = rows * (prompt_tokens + completion)
+    needs = activations(prepared.model_settings, num_tokens, weight_bytes) if completion else None
     if needs is not None:
         both = f"{_gib(needs.checkpointed)} with gradient checkpointing, {_gib(needs.complete)} without"
         lines.append(("memory", f"activations of {rows} rows, about: {both}"))

@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from experiments.lab.arms import ARMS, GROUPS
 from experiments.present.qwen_data import read_measurements, read_runs
 from experiments.qwen.arm import StopTogether, evaluate_arm, main, train_arm
 from experiments.qwen.specs import SPECS, ArmRun, arm_options
@@ -13,12 +14,16 @@ from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import Setting
 
 
-@pytest.mark.parametrize("arm", ["grpo", "grpo-kl", "gtpo", "sft"])
-def test_the_recipe_accepts_the_options_of_every_arm(arm):
-    spec = SPECS["qwen"]
+def config_of(spec, arm):
+    spec = SPECS[spec]
     options = {**spec.options, **({} if arm == "sft" else spec.rl_options), **arm_options(arm)}
     options |= {"use_cpu": True, "output_dir": "runs/nowhere"}
-    config = make_plan(spec.recipe, {name: Setting(value, "test") for name, value in options.items()}).config
+    return make_plan(spec.recipe, {name: Setting(value, "test") for name, value in options.items()}).config
+
+
+@pytest.mark.parametrize("arm", ["grpo", "grpo-kl", "gtpo", "sft"])
+def test_the_recipe_accepts_the_options_of_every_arm(arm):
+    config = config_of("qwen", arm)
     batch = config.per_device_train_batch_size * config.gradient_accumulation_steps
     assert (batch, config.max_steps) == (256, 100)  # 32 prompts × 8
     if arm != "sft":
@@ -27,6 +32,26 @@ def test_the_recipe_accepts_the_options_of_every_arm(arm):
     if arm.startswith("grpo"):
         shaping = config.conflict_edges, config.entropy_filter, config.entropy_penalty
         assert (*shaping, config.beta) == ("none", "off", 0.0, 1e-6 if arm == "grpo-kl" else 0.0)
+
+
+@pytest.mark.parametrize("spec", ["qwen-leaderboard", "qwen-math"])
+@pytest.mark.parametrize("arm", [arm for arm in GROUPS["credit"] if arm != "base"])
+def test_every_arm_of_the_leaderboard_trains_50_steps_of_32_prompts(spec, arm):
+    config = config_of(spec, arm)
+    batch = config.per_device_train_batch_size * config.gradient_accumulation_steps
+    assert (batch, config.num_generations, config.max_steps) == (256, 8, 50)
+    assert config.choose_credit().name == ARMS[arm].options.get("credit", "gtpo")
+    assert config.loss_type == ("dr_grpo" if arm == "dr-grpo" else "grpo")
+
+
+def test_a_new_attempt_keeps_nothing_of_the_last_one(tmp_path):
+    run = ArmRun(tmp_path, "dry", "gtpo", 1)
+    left = [run.curve, run.result(run.tasks[0]), run.samples(run.tasks[1]), run.work / "metrics.jsonl"]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("of other weights")
+    run.remove()
+    assert not any(path.exists() for path in left)
 
 
 def test_an_arm_is_trained_and_evaluated_and_its_results_can_be_read(tmp_path):

@@ -7,7 +7,7 @@ from accelerate import Accelerator
 from gtpo import FastGRPOTrainer
 from gtpo.trl.fast.trimming import LOSS_DIVISORS
 from tests.tiny import save_tiny_model
-from tests.trl.ragged import Fast, Stock, distance, mostly_tied, rollout_with_tools, run
+from tests.trl.ragged import Fast, Stock, distance, mostly_tied, reward, rollout_with_tools, run
 from trl import GRPOConfig
 
 SEQUENCE = {"importance_sampling_level": "sequence"}
@@ -109,3 +109,25 @@ def test_trimming_can_be_turned_off_without_another_config_class(model, tmp_path
     plain = run(model, tmp_path, trainer=Fast, max_steps=1)
     assert len(set(plain.update)) == 1
     assert sum(rows for rows, _ in plain.update) == 24
+
+
+def test_more_prompts_whose_groups_are_tied_cost_no_update_and_count_in_the_mean(model, tmp_path):
+    """Twice the prompts, the second half tied: the same rows in the update, and half the gradient."""
+    first_half: set[str] = set()
+
+    def noting(completion_ids, prompts, **_):
+        first_half.update(prompts)
+        return reward(completion_ids)
+
+    def tied_elsewhere(completion_ids, prompts, **_):
+        scores = reward(completion_ids)
+        return [score * (prompt in first_half) for score, prompt in zip(scores, prompts, strict=True)]
+
+    options = {"trainer": Fast, "loss_type": "grpo", "scale_rewards": "none", "beta": 0.0, "max_steps": 1}
+    few = run(model, tmp_path, reward=noting, gradient_accumulation_steps=4, **options)
+    many = run(model, tmp_path, reward=tied_elsewhere, gradient_accumulation_steps=8, **options)
+    assert len(first_half) == 6
+    assert distance(2 * many.gradients[0], few.gradients[0]) < 1e-5
+    assert sum(rows for rows, _ in many.update) == sum(rows for rows, _ in few.update)
+    tied = [trainer.state.log_history[0]["frac_reward_zero_std"] for trainer in (few, many)]
+    assert tied[1] == pytest.approx((tied[0] + 1) / 2)  # of all sampled groups
