@@ -11,6 +11,8 @@ ARMS = tuple(arm for arm in GROUPS["credit"] if arm != "base")
 PRIMARY_SETTING = "headroom"
 PRIMARY_ARMS = ("gtpo", "balanced", "component")
 OUTCOME = "pass@8"
+OUTCOMES = (OUTCOME, "pass@1")
+"""What the page shows. Only the first can be primary."""
 FEWEST_SEEDS = 8
 """An arm with fewer finished seeds gets no p and no verdict."""
 

@@ -1,7 +1,7 @@
 """Every arm against GRPO in one setting: means over seeds, paired differences with intervals, p and verdict."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,11 +24,10 @@ Interval = tuple[float, float] | None
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
-    """An arm in a setting. `difference` is that of the outcome to GRPO, over the seeds that both have."""
+    """An arm in a setting, by one outcome. `difference` is that to GRPO, over the seeds that both have."""
 
     arm: str
-    pass_1: tuple[float, ...]
-    pass_8: tuple[float, ...]
+    values: tuple[float, ...]
     grad_norm: float | None
     difference: float | None = None
     interval: Interval = None
@@ -52,10 +51,10 @@ class Standing:
         return "better" if (self.difference or 0.0) > 0 else "worse"
 
 
-def standings(records: Records, setting: str) -> list[Standing]:
+def standings(records: Records, setting: str, outcome: str = OUTCOME) -> list[Standing]:
     """Arms in the order of the protocol, those without runs left out."""
-    found = [_standing(records, setting, arm) for arm in _arms(records, setting)]
-    if setting != PRIMARY_SETTING:
+    found = [_standing(records, setting, arm, outcome) for arm in _arms(records, setting)]
+    if (setting, outcome) != (PRIMARY_SETTING, OUTCOME):
         return found
     found = [dataclasses.replace(standing, is_primary=standing.arm in PRIMARY_ARMS) for standing in found]
     primary = [standing for standing in found if standing.is_primary and standing.p is not None]
@@ -67,17 +66,27 @@ def standings(records: Records, setting: str) -> list[Standing]:
     return [dataclasses.replace(standing, holm_p=adjusted.get(standing.arm)) for standing in found]
 
 
-def table(found: Sequence[Standing]) -> str:
+def table(by_outcome: Mapping[str, Sequence[Standing]]) -> str:
     """The standings of a setting in Markdown, in percent, the best pass@8 first and primary arms in bold."""
-    header = ["method", "pass@8 against GRPO", "difference", "95 % interval", "p", "Holm's p"]
-    ordered = sorted(found, key=lambda standing: -float(np.mean(standing.pass_8)))
-    return markdown([[*header, "pass@8", "pass@1", "seeds", "gradient norm"], *map(_row, ordered)])
+    header = ["method", "seeds", "gradient norm"]
+    for outcome in by_outcome:
+        header += [outcome, "− GRPO", "95 % interval", "p", "Holm's p", "verdict"]
+    ordered = sorted(by_outcome[OUTCOME], key=lambda standing: -float(np.mean(standing.values)))
+    rows = [
+        [_name(first), str(len(first.values)), MISSING if first.grad_norm is None else f"{first.grad_norm:.2g}"]
+        for first in ordered
+    ]
+    for found in by_outcome.values():
+        by_arm = {standing.arm: standing for standing in found}
+        rows = [[*row, *_cells(by_arm[first.arm])] for row, first in zip(rows, ordered, strict=True)]
+    is_used = [any(row[column] != MISSING for row in rows) for column in range(len(header))]
+    return markdown([[cell for cell, used in zip(row, is_used, strict=True) if used] for row in [header, *rows]])
 
 
 def summary(found: Sequence[Standing]) -> str:
     """What a setting shows about the arms, in a line.
 
-    >>> summary([Standing("gtpo", (0.5,), (0.5,), None, -0.1, (-0.2, -0.01), 0.01)])
+    >>> summary([Standing("gtpo", (0.5,), None, -0.1, (-0.2, -0.01), 0.01)])
     'Better than GRPO: none. Worse: GTPO.'
     """
     labels: dict[str, str | None] = {"Better than GRPO": "better", "Worse": "worse", "Too few seeds": None}
@@ -93,17 +102,13 @@ def _arms(records: Records, setting: str) -> list[str]:
     return [arm for arm in (*ARMS, *more) if of_arm(records, setting, arm)]
 
 
-def _standing(records: Records, setting: str, arm: str) -> Standing:
+def _standing(records: Records, setting: str, arm: str, outcome: str) -> Standing:
     runs = sorted(of_arm(records, setting, arm), key=lambda record: record.job.seed)
     norms = [value for run in runs for value in run.curve.get("grad_norm", ()) if value is not None]
-    standing = Standing(
-        arm,
-        tuple(run.after["pass@1"] for run in runs),
-        tuple(run.after[OUTCOME] for run in runs),
-        float(np.median(norms)) if norms else None,
-    )
-    other = {record.job.seed: record.after[OUTCOME] for record in of_arm(records, setting, BASELINE)}
-    pairs = [(run.after[OUTCOME], other[run.job.seed]) for run in runs if run.job.seed in other]
+    values = tuple(run.after[outcome] for run in runs)
+    standing = Standing(arm, values, float(np.median(norms)) if norms else None)
+    other = {record.job.seed: record.after[outcome] for record in of_arm(records, setting, BASELINE)}
+    pairs = [(run.after[outcome], other[run.job.seed]) for run in runs if run.job.seed in other]
     if arm == BASELINE or not pairs:
         return standing
     first, second = zip(*pairs, strict=True)
@@ -120,17 +125,13 @@ def _name(standing: Standing) -> str:
     return f"**{standing.title}**" if standing.is_primary else standing.title
 
 
-def _row(standing: Standing) -> list[str]:
+def _cells(standing: Standing) -> list[str]:
     low_high = standing.interval
     return [
-        _name(standing),
-        "the baseline" if standing.arm == BASELINE else standing.verdict or MISSING,
+        number(float(np.mean(standing.values)), "%"),
         MISSING if standing.difference is None else number(standing.difference, "%", signed=True),
         MISSING if low_high is None else " to ".join(number(end, "%", signed=True) for end in low_high),
         MISSING if standing.p is None else f"{standing.p:.3f}",
         MISSING if standing.holm_p is None else f"{standing.holm_p:.3f}",
-        number(float(np.mean(standing.pass_8)), "%"),
-        number(float(np.mean(standing.pass_1)), "%"),
-        str(len(standing.pass_8)),
-        MISSING if standing.grad_norm is None else f"{standing.grad_norm:.2g}",
+        standing.verdict or MISSING,
     ]

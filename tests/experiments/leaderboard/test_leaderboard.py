@@ -10,7 +10,7 @@ from scipy import stats
 from experiments.lab.collect import ABOUT, AFTER, Record, write_data
 from experiments.lab.jobs import Job
 from experiments.leaderboard.__main__ import DATA, ROOT, draw, main
-from experiments.leaderboard.protocol import ARMS, PRIMARY_ARMS, lab_jobs
+from experiments.leaderboard.protocol import ARMS, OUTCOMES, PRIMARY_ARMS, lab_jobs
 from experiments.leaderboard.standings import standings, table
 from experiments.present.lab_figures import STYLE
 from gtpo.errors import DataError
@@ -28,8 +28,8 @@ def make_records(*arms, num_seeds=8, setting="headroom"):
     return records
 
 
-def outcomes(records, arm):
-    return np.array([record.after["pass@8"] for job, record in records.items() if job.arm == arm])
+def outcomes(records, arm, outcome="pass@8"):
+    return np.array([record.after[outcome] for job, record in records.items() if job.arm == arm])
 
 
 def test_differences_p_and_holms_p_are_those_of_the_definition():
@@ -63,9 +63,13 @@ def test_an_arm_with_fewer_seeds_or_without_the_other_primaries_gets_no_verdict(
 
 def test_the_table_is_ordered_by_pass_at_8():
     records = make_records("grpo", "balanced")
-    rows = table(standings(records, "headroom")).splitlines()[2:]
-    means = [100 * outcomes(records, arm).mean() for arm in ("grpo", "balanced")]
-    assert [f"{mean:.1f}" for mean in sorted(means, reverse=True)] == [row.split("|")[7].strip() for row in rows]
+    by_outcome = {outcome: standings(records, "headroom", outcome) for outcome in OUTCOMES}
+    header, _, *rows = [[cell.strip() for cell in row.split("|")] for row in table(by_outcome).splitlines()]
+    for outcome, reverse in (("pass@8", True), ("pass@1", None)):
+        shown = [row[header.index(outcome)] for row in rows]
+        means = {arm: f"{100 * outcomes(records, arm, outcome).mean():.1f}" for arm in ("grpo", "balanced")}
+        assert set(shown) == set(means.values())
+        assert reverse is None or shown == sorted(shown, key=float, reverse=True)
 
 
 def test_one_command_writes_page_and_figure(tmp_path):
@@ -116,7 +120,7 @@ def test_a_verdict_follows_the_protocol(differences, arm, setting, verdict):
 def test_an_effect_beyond_the_axis_is_an_arrow_with_its_number(tmp_path):
     found = standings(with_outcomes([d - 0.45 for d in STEADY], "random", "headroom"), "headroom")
     with mpl.rc_context(STYLE):
-        draw({"headroom": found}, tmp_path / "figure.svg")
+        draw({"headroom": dict.fromkeys(OUTCOMES, found)}, tmp_path / "figure.svg")
     assert ">−40.9<" in (tmp_path / "figure.svg").read_text()
 
 
