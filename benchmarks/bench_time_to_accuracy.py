@@ -113,6 +113,7 @@ class Run:
     def __init__(self, options: argparse.Namespace, provider: str, seed: int, held_out: HeldOut, clock: Any) -> None:
         self.options, self.provider, self.seed, self.held_out = options, provider, seed, held_out
         self.clock = clock
+        self.model = "lab" if options.size == "tiny" else Path(options.model).name
         micro_batch, limit = (8, 16) if options.size == "tiny" else (options.micro_batch, 300)
         self.setting = Setting(micro_batch, is_checkpointed=False, limit=limit)
         self.path: Path = options.out / f"{provider.lower()}-{seed}.json"
@@ -163,8 +164,9 @@ class Run:
         from results import synchronize
 
         for path in self.options.out.glob("*.json"):
-            if points := json.loads(path.read_text())["points"]:
-                self.points = [points[0]]
+            other = json.loads(path.read_text())
+            if other["points"] and (other["model"], other["setting"]) == (self.model, self.setting.label):
+                self.points = other["points"][:1]
                 synchronize()
                 self.start = time.perf_counter()
                 return
@@ -192,6 +194,7 @@ class Run:
         content = {
             "provider": self.provider,
             "seed": self.seed,
+            "model": self.model,
             "setting": self.setting.label,
             "commit": commit(),
             "hardware": hardware(),

@@ -181,7 +181,10 @@ def make(name: str, folder: Path) -> list[dict[str, Any]]:
 
 
 def break_gradient(trainer: Any, step: int, factor: float) -> None:
-    """From this step on, the gradient of every weight is multiplied by `factor`."""
+    """From this step on, the gradient of every weight is multiplied by `factor`.
+
+    The committed traces `broken_nan_*` are older: in them only the gradient of one weight was NaN.
+    """
 
     def broken(gradient: Any) -> Any:
         return gradient * factor if trainer.state.global_step + 1 >= step else gradient

@@ -167,6 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
         for job, record in sorted(results.items())
     )
     real = [path for folder in options.folders for path in sorted(folder.rglob("qwen*_seed*.json"))]
+    real = [path for path in real if not path.is_relative_to(options.data)]
     sys.stdout.writelines(f"real  {path.name}\n" for path in real)
     if not options.dry_run:
         if results:

@@ -89,11 +89,13 @@ def summary(found: Sequence[Standing]) -> str:
     >>> summary([Standing("gtpo", (0.5,), None, -0.1, (-0.2, -0.01), 0.01)])
     'Better than GRPO: none. Worse: GTPO.'
     """
-    labels: dict[str, str | None] = {"Better than GRPO": "better", "Worse": "worse", "Too few seeds": None}
     arms = [standing for standing in found if standing.arm != BASELINE]
+    labels = {"Better than GRPO": "better", "Worse": "worse"}
     parts = {label: [_name(each) for each in arms if each.verdict == verdict] for label, verdict in labels.items()}
-    if not parts["Too few seeds"]:
-        del parts["Too few seeds"]
+    if few := [_name(each) for each in arms if each.p is None]:
+        parts["Too few seeds"] = few
+    if waiting := [_name(each) for each in arms if each.p is not None and each.verdict is None]:
+        parts["No verdict before all primaries have their seeds"] = waiting
     return " ".join(f"{label}: {', '.join(names) or 'none'}." for label, names in parts.items())
 
 

@@ -11,7 +11,7 @@ from experiments.lab.collect import ABOUT, AFTER, Record, write_data
 from experiments.lab.jobs import Job
 from experiments.leaderboard.__main__ import DATA, ROOT, draw, main
 from experiments.leaderboard.protocol import ARMS, OUTCOMES, PRIMARY_ARMS, lab_jobs
-from experiments.leaderboard.standings import standings, table
+from experiments.leaderboard.standings import standings, summary, table
 from experiments.present.lab_figures import STYLE
 from gtpo.errors import DataError
 
@@ -57,6 +57,9 @@ def test_an_arm_with_fewer_seeds_or_without_the_other_primaries_gets_no_verdict(
     assert {standing.p for standing in few} == {None}
     alone = standings(make_records("grpo", "gtpo"), "headroom")
     assert [standing.holm_p for standing in alone] == [None, None]
+    assert "No verdict before all primaries have their seeds: **GTPO**." in summary(alone)
+    assert "Too few seeds" in summary(few)
+    assert "Too few seeds" not in summary(alone)
     elsewhere = standings(make_records("grpo", *PRIMARY_ARMS, setting="comfortable"), "comfortable")
     assert {standing.holm_p for standing in elsewhere} == {None}
 
