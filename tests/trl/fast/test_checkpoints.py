@@ -27,9 +27,18 @@ def write_checkpoint(run, step, *, is_complete=True):
     (folder / "optimizer.pt").write_bytes(os.urandom(2000))
     (folder / "shards").mkdir()
     (folder / "shards/0.distcp").write_bytes(os.urandom(100))
+    (folder / "rollouts_0.pt").write_bytes(os.urandom(100))
     (folder / "trainer_state.json").write_text(json.dumps(STATE))
     if is_complete:
         complete_checkpoint(folder, 1)
+    return folder
+
+
+def write_stock_checkpoint(run, step):
+    """A checkpoint as stock TRL writes it."""
+    folder = write_checkpoint(run, step)
+    for name in ("complete", "rollouts_0.pt"):
+        (folder / name).unlink()
     return folder
 
 
@@ -63,7 +72,7 @@ DAMAGES = {
     "model.safetensors changed after the checkpoint was written": lambda folder: flip(folder / "model.safetensors"),
     "shards/0.distcp changed after the checkpoint was written": lambda folder: flip(folder / "shards/0.distcp"),
     "its file 'complete' is empty or cannot be parsed": lambda folder: (folder / "complete").write_bytes(b""),
-    "it has no file 'complete'": lambda folder: (folder / "complete").unlink(),
+    "its file 'complete' is missing": lambda folder: (folder / "complete").unlink(),
 }
 
 
@@ -80,7 +89,7 @@ def test_a_damaged_checkpoint_is_skipped_with_its_reason_and_kept(reason, run, c
     assert {path.name for path in (run / "damaged-1-checkpoint-10").iterdir()} == before
 
 
-@pytest.mark.parametrize("reason", [reason for reason in DAMAGES if "no file" not in reason])
+@pytest.mark.parametrize("reason", DAMAGES)
 def test_a_damaged_checkpoint_given_by_path_is_an_error_that_names_an_intact_one(reason, run):
     DAMAGES[reason](run / "checkpoint-10")
     (run / "checkpoint-4/optimizer.pt").unlink()
@@ -195,22 +204,62 @@ def test_resuming_from_an_older_checkpoint_keeps_the_later_ones_under_another_na
     assert names(run) == ["earlier-1-checkpoint-10", "earlier-2-checkpoint-2", "earlier-2-checkpoint-4"]
 
 
-def test_a_checkpoint_of_another_trainer_is_used_with_a_warning(run, caplog):
-    (run / "checkpoint-10/complete").unlink()
-    assert resume_given(run, run / "checkpoint-10", 3) == run / "checkpoint-10"
-    assert "has no file 'complete': whether it is damaged cannot be checked" in caplog.text
-    (run / "checkpoint-10/trainer_state.json").write_text("{")
-    with pytest.raises(DataError, match=r"trainer_state.json is missing or cannot be parsed. Resume from .*-4"):
-        resume_given(run, run / "checkpoint-10", 1)
+def test_a_checkpoint_of_stock_trl_is_used_with_a_warning(tmp_path, caplog):
+    write_stock_checkpoint(tmp_path, 4)
+    newest = write_stock_checkpoint(tmp_path, 10)
+    assert resume_given(tmp_path, newest, 3) == newest
+    assert f"{newest} has no file 'complete': whether it is damaged cannot be checked" in caplog.text
+    (newest / "trainer_state.json").write_text("{")
+    with pytest.raises(DataError, match=r"cannot be parsed. Resume from .*checkpoint-4, which cannot be verified"):
+        resume_given(tmp_path, newest, 1)
 
 
-def test_a_run_of_another_trainer_is_resumed_from_its_newest_checkpoint(run, caplog):
-    for folder in run.iterdir():
-        (folder / "complete").unlink()
-    (run / "checkpoint-10/trainer_state.json").unlink()
-    assert resume_newest(run, 1, or_start=False) == run / "checkpoint-4"
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda folder: os.truncate(folder / "trainer_state.json", 9), "its trainer_state.json is missing or cannot"),
+        (lambda folder: (folder / "trainer_state.json").unlink(), "its trainer_state.json is missing or cannot"),
+        (lambda folder: (folder / "checkpoint-is-incomplete.txt").touch(), "its writing was interrupted"),
+        (lambda folder: (folder / "rollouts_0.pt").touch(), "its file 'complete' is missing"),  # one of ours
+    ],
+)
+def test_a_run_of_stock_trl_is_resumed_from_its_newest_readable_checkpoint(damage, reason, tmp_path, caplog):
+    write_stock_checkpoint(tmp_path, 2)
+    write_stock_checkpoint(tmp_path, 4)
+    newest = write_stock_checkpoint(tmp_path, 10)
+    damage(newest)
+    with pytest.raises(DataError, match=reason):
+        resume_given(tmp_path, newest, 1)
+    assert resume_newest(tmp_path, 1, or_start=False) == tmp_path / "checkpoint-4"
     assert "checkpoint-4 has no file 'complete': whether it is damaged cannot be checked" in caplog.text
-    assert names(run) == ["checkpoint-2", "checkpoint-4", "earlier-1-checkpoint-10"]
+    assert f"Skipped checkpoint-10 ({reason}" in caplog.text
+    assert names(tmp_path) == ["checkpoint-2", "checkpoint-4", "damaged-1-checkpoint-10"]
+
+
+def test_a_damaged_checkpoint_after_one_of_stock_trl_is_skipped_with_its_reason(tmp_path, caplog):
+    write_stock_checkpoint(tmp_path, 2)
+    flip(write_checkpoint(tmp_path, 4) / "model.safetensors")
+    assert resume_newest(tmp_path, 1, or_start=False) == tmp_path / "checkpoint-2"
+    assert "Skipped checkpoint-4 (model.safetensors changed after" in caplog.text
+    assert names(tmp_path) == ["checkpoint-2", "damaged-1-checkpoint-4"]
+
+
+def test_an_intact_checkpoint_or_a_start_is_preferred_to_a_checkpoint_of_stock_trl(tmp_path, caplog):
+    write_stock_checkpoint(tmp_path, 8)
+    assert resume_newest(tmp_path, 1, or_start=True) is None
+    skipped = "Skipped checkpoint-8 (it has no file 'complete' with checksums; renamed to damaged-{}-checkpoint-8)"
+    assert skipped.format(1) in caplog.text
+    assert "training from the start" in caplog.text
+    write_checkpoint(tmp_path, 2)
+    write_stock_checkpoint(tmp_path, 8)
+    assert resume_newest(tmp_path, 1, or_start=False) == tmp_path / "checkpoint-2"
+    assert skipped.format(2) in caplog.text
+
+
+def test_a_marker_can_be_written_again(run):
+    (run / "checkpoint-10/complete").write_bytes(b"")
+    complete_checkpoint(run / "checkpoint-10", 1)
+    assert resume_newest(run, 1, or_start=False) == run / "checkpoint-10"
 
 
 def test_a_folder_that_does_not_exist_is_an_error_that_names_an_intact_one(run):
@@ -234,6 +283,20 @@ def test_rotation_keeps_the_highest_steps_whatever_the_clock_says(seconds, run):
 def test_rotation_keeps_the_best_and_the_one_just_written(run):
     rotate_checkpoints(run / "checkpoint-4", 1, str(run / "checkpoint-2"))
     assert names(run) == ["checkpoint-2", "checkpoint-4"]
+
+
+@pytest.mark.parametrize("deleted", [[], ["complete", "incomplete", "rollouts_0.pt"]], ids=["nothing", "the signs"])
+def test_what_an_interrupted_rotation_leaves_is_not_resumed_from(deleted, run, monkeypatch):
+    def interrupted(folder, **options):
+        for name in deleted:
+            (folder / name).unlink(missing_ok=True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        rotate_checkpoints(run / "checkpoint-10", 1, None)
+    flip(run / "checkpoint-10/model.safetensors")
+    with pytest.raises(ConfigError, match="There is no complete checkpoint"):
+        resume_newest(run, 1, or_start=False)
 
 
 def test_files_are_on_disk_before_the_marker_and_the_marker_before_the_checkpoint_counts(tmp_path, monkeypatch):

@@ -152,15 +152,18 @@ def test_a_finished_run_ends_with_its_best_weights_if_asked_to(run_folder, tiny_
     stored = {step: load_file(run_folder / f"checkpoint-{step}/model.safetensors") for step in (2, 4)}
     weights = resumed_weights()
     assert all(weights[name].equal(stored[2][name]) for name in weights)
-    content = bytearray((best / "model.safetensors").read_bytes())
-    content[-1] ^= 1
+    content = (best / "model.safetensors").read_bytes()
+    (best / "model.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    for damage in ("model.safetensors changed", "its file 'complete' is missing"):
+        weights = resumed_weights()
+        assert all(weights[name].equal(stored[4][name]) for name in weights)
+        assert f"The best checkpoint {best} is damaged: {damage}" in caplog.text
+        (best / "complete").unlink(missing_ok=True)
+    (best / "rollouts_0.pt").unlink()  # as stock TRL writes it, before the run was continued here
     (best / "model.safetensors").write_bytes(content)
     weights = resumed_weights()
-    assert all(weights[name].equal(stored[4][name]) for name in weights)
-    assert f"The best checkpoint {best} is damaged: model.safetensors changed" in caplog.text
-    (best / "complete").unlink()  # as stock TRL writes it, before the run went on here
-    weights, stored[2] = resumed_weights(), load_file(best / "model.safetensors")
     assert all(weights[name].equal(stored[2][name]) for name in weights)
+    assert f"{best} has no file 'complete': whether it is damaged cannot be checked" in caplog.text
 
 
 def test_a_run_with_more_epochs_continues(tiny_model, tmp_path):
@@ -238,7 +241,7 @@ class Payload:
 @pytest.mark.parametrize("content", [b"damaged", pickle.dumps(Payload())], ids=["damaged", "hostile"])
 def test_a_file_that_cannot_be_loaded_is_an_error_that_names_the_checkpoint(name, content, run_folder, tiny_model):
     checkpoint = run_folder / "checkpoint-2"
-    (checkpoint / "complete").unlink()  # nothing to compare with
+    (checkpoint / "complete").write_text('{"num_processes": 1, "files": {}}')  # nothing to compare with
     (checkpoint / name).write_bytes(content)
     with pytest.raises(DataError, match=r"Cannot load .*checkpoint-2: .*the checkpoint is damaged"):
         resume(tiny_model, run_folder, str(checkpoint))

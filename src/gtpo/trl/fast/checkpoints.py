@@ -3,9 +3,11 @@
 While a checkpoint is written it contains a file `incomplete`. Once all its files are on disk, it gets the marker
 `complete`, which lists them with sizes and SHA-256 checksums. Only after that are older checkpoints deleted. A
 checkpoint is intact if the listed files are as they were written; files added later do not matter. A checkpoint that
-is in the way of a run is renamed. Only a fragment, whose writing was interrupted, is deleted.
+is in the way of a run is renamed. Only a fragment, whose writing was interrupted, is deleted. Checkpoints of stock TRL
+have no marker: they are used only with a warning, and only if no checkpoint is intact.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -30,6 +32,12 @@ UNFINISHED = "incomplete"
 
 UNFINISHED_JIT = "checkpoint-is-incomplete.txt"
 """The same of transformers, with `enable_jit_checkpoint`."""
+
+ROLLOUTS_FILE = "rollouts_{rank}.pt"
+"""The position of a process in its generation batch, in the checkpoints of our GRPO trainers and of no others."""
+
+UNVERIFIABLE = f"it has no file '{MARKER}' with checksums"
+"""What `damage_of` returns for a readable checkpoint of stock TRL or transformers."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,10 +72,10 @@ def complete_checkpoint(folder: Path, num_processes: int) -> None:
 
 
 def damage_of(checkpoint: Path) -> str | None:
-    """Why a run cannot resume from the checkpoint; None if it is intact."""
-    if not (checkpoint / MARKER).is_file():
-        return "its writing was interrupted" if _is_unfinished(checkpoint) else f"it has no file '{MARKER}'"
+    """Why a checkpoint is not known to be intact; None if it is."""
     try:
+        if not (checkpoint / MARKER).is_file():
+            return _damage_without_marker(checkpoint)
         marker = _read_marker(checkpoint)
         files = _files(checkpoint)
         sizes = {name: path.stat().st_size for name, path in files.items()}
@@ -86,9 +94,13 @@ def damage_of(checkpoint: Path) -> str | None:
     return None
 
 
-def is_unmarked(checkpoint: Path) -> bool:
-    """Whether stock TRL or transformers wrote the checkpoint, so that it cannot be verified."""
-    return not (checkpoint / MARKER).exists() and not _is_unfinished(checkpoint)
+def known_damage_of(checkpoint: Path) -> str | None:
+    """Like `damage_of`, but a checkpoint of stock TRL is accepted with a warning."""
+    damage = damage_of(checkpoint)
+    if damage != UNVERIFIABLE:
+        return damage
+    _warn_of_unverifiable(checkpoint)
+    return None
 
 
 def read_state(checkpoint: Path) -> TrainerState:
@@ -114,24 +126,25 @@ def newest_intact(run: Path) -> tuple[Path | None, dict[Path, str]]:
 
 
 def resume_newest(run: Path, num_processes: int, *, or_start: bool) -> Path | None:
-    """Choose the newest intact checkpoint, and move damaged ones aside. None: train from the start, if allowed.
+    """Choose the newest intact checkpoint, and move newer ones aside. None: train from the start, if allowed.
 
-    If a run has only checkpoints of stock TRL, the newest of them.
+    If no checkpoint is intact and a start is not allowed, the newest readable one of stock TRL.
     """
     checkpoint, damaged = newest_intact(run)
     if checkpoint is not None:
         _require_processes(checkpoint, num_processes)
     elif not or_start:
-        for folder in damaged:
-            if is_unmarked(folder) and (folder / "trainer_state.json").is_file():
-                return resume_given(run, folder, num_processes)
-        reasons = "".join(f" {folder.name}: {damage}." for folder, damage in damaged.items())
-        earlier = _aside(run, "earlier")
-        such_as = f", such as {earlier[-1].name} of an earlier run" if earlier else ""
-        raise ConfigError(
-            f"There is no complete checkpoint in {run} to resume from.{reasons} Train without "
-            f"resume_from_checkpoint, or pass the folder of a checkpoint{such_as}."
-        )
+        checkpoint = _newest_unverifiable(damaged)
+        if checkpoint is None:
+            reasons = "".join(f" {folder.name}: {damage}." for folder, damage in damaged.items())
+            earlier = _aside(run, "earlier")
+            such_as = f", such as {earlier[-1].name} of an earlier run" if earlier else ""
+            raise ConfigError(
+                f"There is no complete checkpoint in {run} to resume from.{reasons} Train without "
+                f"resume_from_checkpoint, or pass the folder of a checkpoint{such_as}."
+            )
+        _warn_of_unverifiable(checkpoint)
+        damaged = {folder: damage for folder, damage in damaged.items() if _numbers(folder) > _numbers(checkpoint)}
     done = _move_aside(run, damaged, "damaged")
     if damaged:
         skipped = ", ".join(f"{folder.name} ({damage}; {done[folder]})" for folder, damage in damaged.items())
@@ -150,16 +163,10 @@ def resume_given(run: Path, checkpoint: Path, num_processes: int) -> Path:
     """Check a checkpoint that the caller named, and move aside what the run would overwrite."""
     if not checkpoint.is_dir():
         raise DataError(f"There is no checkpoint {checkpoint}. {_remedy(checkpoint)}")
-    if is_unmarked(checkpoint):
-        logger.warning("%s has no file '%s': whether it is damaged cannot be checked.", checkpoint, MARKER)
-        try:
-            read_state(checkpoint)
-        except DataError as error:
-            raise DataError(f"Cannot resume from {checkpoint}: {error}. {_remedy(checkpoint)}") from error
-    else:
-        damage = damage_of(checkpoint)
-        if damage is not None:
-            raise DataError(f"{checkpoint} is damaged: {damage}. {_remedy(checkpoint)}")
+    damage = known_damage_of(checkpoint)
+    if damage is not None:
+        raise DataError(f"{checkpoint} is damaged: {damage}. {_remedy(checkpoint)}")
+    if (checkpoint / MARKER).is_file():
         _require_processes(checkpoint, num_processes)
     back_up_checkpoints(run, resumed=checkpoint)
     return checkpoint
@@ -200,6 +207,9 @@ def rotate_checkpoints(newest: Path, limit: int | None, best: str | None) -> Non
     old = [checkpoint for checkpoint in checkpoints if checkpoint.resolve() not in kept]
     num_kept = len(checkpoints) - len(old)
     for checkpoint in old[: max(0, len(checkpoints) - max(limit, num_kept))]:
+        with contextlib.suppress(OSError):  # what is left if the deletion is interrupted must not be resumed from
+            (checkpoint / "trainer_state.json").unlink(missing_ok=True)
+            begin_checkpoint(checkpoint)
         shutil.rmtree(checkpoint, ignore_errors=True)
 
 
@@ -226,8 +236,29 @@ def _aside(run: Path, label: str) -> list[Path]:
 
 
 def _remedy(damaged: Path) -> str:
-    checkpoint, _ = newest_intact(damaged.parent)
-    return f"Resume from {checkpoint}, which is intact." if checkpoint else "Train from the start."
+    checkpoint, others = newest_intact(damaged.parent)
+    if checkpoint is not None:
+        return f"Resume from {checkpoint}, which is intact."
+    checkpoint = _newest_unverifiable(others)
+    return f"Resume from {checkpoint}, which cannot be verified." if checkpoint else "Train from the start."
+
+
+def _newest_unverifiable(damaged: dict[Path, str]) -> Path | None:
+    """The first of these checkpoints, which begin with the newest, that stock TRL wrote."""
+    return next((folder for folder, damage in damaged.items() if damage == UNVERIFIABLE), None)
+
+
+def _warn_of_unverifiable(checkpoint: Path) -> None:
+    logger.warning("%s has no file '%s': whether it is damaged cannot be checked.", checkpoint, MARKER)
+
+
+def _damage_without_marker(checkpoint: Path) -> str:
+    if _is_unfinished(checkpoint):
+        return "its writing was interrupted"
+    if any(checkpoint.glob(ROLLOUTS_FILE.format(rank="*"))):
+        return f"its file '{MARKER}' is missing"
+    read_state(checkpoint)
+    return UNVERIFIABLE
 
 
 def _require_processes(checkpoint: Path, num_processes: int) -> None:
@@ -241,7 +272,8 @@ def _require_processes(checkpoint: Path, num_processes: int) -> None:
 
 def _is_unfinished(checkpoint: Path) -> bool:
     """Whether the writing of the checkpoint began and did not end."""
-    return (checkpoint / UNFINISHED).is_file() and not (checkpoint / MARKER).is_file()
+    is_begun = any((checkpoint / name).is_file() for name in (UNFINISHED, UNFINISHED_JIT))
+    return is_begun and not (checkpoint / MARKER).is_file()
 
 
 def _write_marker(checkpoint: Path, marker: Marker) -> None:

@@ -23,19 +23,17 @@ from trl.trainer.sft_trainer import SFTTrainer
 
 from gtpo.errors import DataError, GTPOError
 from gtpo.trl.fast.checkpoints import (
+    ROLLOUTS_FILE,
     back_up_checkpoints,
     back_up_completions,
     begin_checkpoint,
     complete_checkpoint,
-    damage_of,
-    is_unmarked,
+    known_damage_of,
     read_state,
     resume_given,
     resume_newest,
     rotate_checkpoints,
 )
-
-ROLLOUTS_FILE = "rollouts_{rank}.pt"
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -103,7 +101,7 @@ class CompleteCheckpoints(_Parent):
 
     def _load_best_model(self) -> None:
         best = Path(str(self.state.best_model_checkpoint))
-        damage = self._on_main_process(lambda: None if is_unmarked(best) else damage_of(best))
+        damage = self._on_main_process(lambda: known_damage_of(best))
         if damage is None:
             super()._load_best_model()
         else:
