@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import time
+from pathlib import Path
 
 from gtpo.rewards import bounded
 
@@ -35,6 +36,36 @@ def misbehaving(completions, extra=None, **columns):
 @bounded(seconds=1, num_workers=2)
 def never(completions, **columns):
     os._exit(1)
+
+
+@bounded(seconds=20, num_workers=1)
+def writing(completions, path, **columns):
+    if completions == ["raises"]:
+        raise ValueError("no such thing")
+    Path(path[0]).touch()
+    return [1.0]
+
+
+def doubled(function):
+    return lambda completions, **columns: [2 * score for score in function(completions, **columns)]
+
+
+@doubled
+@bounded(seconds=20, num_workers=1)
+def length(completions, **columns):
+    """The outer decorator does not use functools.wraps."""
+    return [float(len(completions[0]))]
+
+
+@bounded(seconds=20, num_workers=1)
+def process_id(completions, **columns):
+    return [os.getpid()]
+
+
+@bounded(seconds=20, num_workers=1)
+def calling(completions, **columns):
+    """Calls another bounded function."""
+    return [float(process_id(completions) == [os.getpid()])]
 
 
 @bounded(seconds=600, num_workers=1)

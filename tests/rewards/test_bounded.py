@@ -38,12 +38,29 @@ def test_an_exception_a_wrong_result_and_a_column_that_is_not_json_stop_the_run(
         own_bounded.misbehaving(["a"], extra=[object()])
 
 
-def test_a_reward_that_always_dies_stops_the_run(monkeypatch: pytest.MonkeyPatch):
+def test_a_reward_that_always_dies_stops_the_run_before_the_batch_is_complete(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("gtpo.rewards.grading.grader._MIN_FAILURES", 6)
     monkeypatch.setattr("gtpo.rewards.grading.grader._WINDOW", 64)
+    monkeypatch.setattr(sys.modules["gtpo.rewards.bounded"], "_CHECK_CALLS", 2)
     assert own_bounded.never(["a"] * 4) == [None] * 4
     with pytest.raises(GradingError, match="never timed out or crashed for more than 10% of the last 6 completions"):
-        own_bounded.never(["a"] * 2)
+        own_bounded.never(["a"] * 20)
+
+
+def test_batches_keep_their_order_and_an_exception_stops_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(sys.modules["gtpo.rewards.bounded"], "_CHECK_CALLS", 2)
+    assert own_bounded.misbehaving(["a", "bb", "a", "bb", "ccc"]) == [1.0, 2.0, 1.0, 2.0, 3.0]
+    with pytest.raises(DataError, match="for completion 2"):
+        own_bounded.misbehaving(["a", "a", "forgets"])
+    paths = [str(tmp_path / name) for name in "abc"]
+    with pytest.raises(DataError, match="no such thing"):
+        own_bounded.writing(["raises", "a", "a"], path=paths)
+    assert os.listdir(tmp_path) == ["b"]
+
+
+def test_a_worker_starts_no_workers():
+    assert own_bounded.length(["ccc"]) == [6.0]  # doubled once, not in the worker, too
+    assert own_bounded.calling(["a"]) == [1.0]
 
 
 def test_functions_that_a_worker_cannot_import_are_refused():
@@ -55,9 +72,17 @@ def test_functions_that_a_worker_cannot_import_are_refused():
 
     with pytest.raises(ConfigError, match="at the top level of a module"):
         bounded()(later)
-    script = "from gtpo.rewards import bounded\n@bounded()\ndef f(completions): return [1.0]\nf(['a'])"
+    with pytest.raises(ConfigError, match="at the top level of a module"):
+        bounded()(InClass.score)
+    script = "from gtpo.rewards import bounded\n@bounded()\ndef f(completions): return [1.0]"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "defined in the script itself" in result.stderr
+    assert "f is defined in the script or notebook itself" in result.stderr
+
+
+class InClass:
+    @staticmethod
+    def score(completions):
+        return completions
 
 
 def test_a_worker_and_its_children_end_when_the_parent_is_killed(tmp_path: Path):

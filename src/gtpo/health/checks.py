@@ -156,11 +156,12 @@ def completions_filtered(state: State) -> Findings:
 
 @check("timeouts", rows=4)
 def rewards_timing_out(state: State) -> Findings:
-    """Answers that could not be graded in time count as wrong."""
+    """Completions that could not be graded in time count as wrong, or get no score from a bounded reward."""
     recent = state["timeouts"].recent
     if recent >= 1:
-        reason = f"{recent:.1f} answers a step could not be graded in time and count as wrong"
-        yield Finding("rewards_timing_out", 1, reason, "Look at these answers, or raise the grader's timeout")
+        reason = f"{recent:.1f} completions a step could not be graded in time: they count as wrong or get no score"
+        remedy = "Look at these completions, or raise the time limit (configure_grading or @bounded)"
+        yield Finding("rewards_timing_out", 1, reason, remedy)
 
 
 @check("ratio", looks_at=("sampler_gap",), rows=2)

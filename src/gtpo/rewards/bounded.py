@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gtpo.errors import ConfigError, DataError, GradingError
+from gtpo.rewards.grading import worker
 from gtpo.rewards.grading.grader import has_too_many_failures
 from gtpo.rewards.grading.pool import Reply, WorkerPool
-from gtpo.rewards.grading.worker import IN_WORKER
 
 Scores = list[float | None]
 Function = Callable[..., Any]
 
 MAX_FAILURE_FRACTION = 0.1
+_CHECK_CALLS = 128
 
 logger = logging.getLogger(__name__)
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
@@ -39,22 +40,29 @@ def bounded(seconds: float = 10.0, *, num_workers: int = 2, gigabytes: float = 4
     gets None, with a warning that counts them. An exception stops the run, as without the decorator. If more than a
     tenth of the last completions failed, and at least 32, GradingError is raised. The function must be at the top
     level of a module, because workers import it, and gets `prompts`, `completions`, `completion_ids` and the columns
-    of the data set as lists of one entry; all of them must fit into JSON.
+    of the data set as lists of one entry; all of them must fit into JSON. A bounded function that calls another one
+    runs it in its own worker, within its own limits.
     """
 
     def decorate(function: Function) -> Function:
         name = getattr(function, "__name__", repr(function))
-        if inspect.iscoroutinefunction(function) or "<" in getattr(function, "__qualname__", "<"):
+        is_top_level = name.isidentifier() and getattr(function, "__qualname__", None) == name
+        if inspect.iscoroutinefunction(function) or not is_top_level:
             raise ConfigError(
                 f"bounded() takes a plain function at the top level of a module, got {name}. Move it there."
             )
+        if function.__module__ == "__main__":
+            raise ConfigError(
+                f"{name} is defined in the script or notebook itself, from which a worker process cannot import it. "
+                "Move it into a module, such as a file my_rewards.py in the same folder, and import it from there."
+            )
+        worker.bounded_functions[f"{function.__module__}:{name}"] = function
         calls = _BoundedCalls(function, name, seconds, num_workers, gigabytes)
 
         @functools.wraps(function)
         def score(completions: Sequence[Any], **columns: Any) -> Scores:
-            return calls.score(completions, columns)
+            return function(completions, **columns) if worker.is_worker else calls.score(completions, columns)
 
-        setattr(score, IN_WORKER, function)
         return score
 
     return decorate
@@ -65,9 +73,8 @@ class _BoundedCalls:
 
     def __init__(self, function: Function, name: str, seconds: float, num_workers: int, gigabytes: float) -> None:
         self.name = name
-        self.module = function.__module__
         self.new_pool = functools.partial(
-            WorkerPool, f"{self.module}:{name}", num_workers=num_workers, timeout=seconds, gigabytes=gigabytes
+            WorkerPool, f"{function.__module__}:{name}", num_workers=num_workers, timeout=seconds, gigabytes=gigabytes
         )
         self.pool: WorkerPool | None = None
         self.process = 0
@@ -75,18 +82,22 @@ class _BoundedCalls:
         self.recent: deque[str] = deque(maxlen=1024)
 
     def score(self, completions: Sequence[Any], columns: dict[str, Any]) -> Scores:
+        calls, pool = self._calls(completions, columns), self._pool()
+        scores: Scores = []
+        kinds: list[str] = []
+        for start in range(0, len(calls), _CHECK_CALLS):
+            replies = pool.call(calls[start : start + _CHECK_CALLS])
+            scores += [self._score(row, reply) for row, reply in enumerate(replies, start)]
+            kinds += [reply.failure or "scored" for reply in replies]
+            self._check(kinds[start:])
+        num_timeouts, num_crashes = kinds.count("timeout"), kinds.count("crash")
         log_metric: Any = columns.get("log_metric")
-        replies = self._pool().call(self._calls(completions, columns))
-        errors = [reply.error for reply in replies if reply.error is not None]
-        if errors:
-            remedy = "Fix it and start again; a run with a checkpoint can be resumed."
-            raise DataError(f"{self.name} raised {errors[0]}. {remedy}")
-        scores = [self._score(row, reply) for row, reply in enumerate(replies)]
-        kinds = [reply.failure or "scored" for reply in replies]
         if log_metric is not None:
-            log_metric("rewards/timeouts", float(kinds.count("timeout")))
-            log_metric("rewards/crashes", float(kinds.count("crash")))
-        self._check(kinds)
+            log_metric("rewards/timeouts", float(num_timeouts))
+            log_metric("rewards/crashes", float(num_crashes))
+        if num_failed := num_timeouts + num_crashes:
+            counts = f"{num_timeouts} timeouts, {num_crashes} crashes"
+            logger.warning("%s failed for %d of %d completions (%s).", self.name, num_failed, len(kinds), counts)
         return scores
 
     def _calls(self, completions: Sequence[Any], columns: dict[str, Any]) -> list[dict[str, list[Any]]]:
@@ -109,23 +120,23 @@ class _BoundedCalls:
     def _score(self, row: int, reply: Reply) -> float | None:
         if reply.failure is not None:
             return None
+        if reply.error is not None:
+            remedy = "Fix it and start again; a run with a checkpoint can be resumed."
+            raise DataError(f"{self.name} raised {reply.error}. {remedy}")
         if not isinstance(reply.value, list) or len(reply.value) != 1:
             remedy = "It is called for one completion at a time: return a list with one score."
             raise DataError(f"{self.name} returned {reply.value!r:.80} for completion {row}. {remedy}")
         return reply.value[0]
 
     def _check(self, kinds: list[str]) -> None:
-        """Report failures. Raise GradingError if too many of the last calls failed."""
-        num_failed = len(kinds) - kinds.count("scored")
+        """Raise GradingError if too many of the last calls failed, and some of these."""
         with self.lock:
             self.recent.extend(kinds)
-            is_broken = num_failed > 0 and has_too_many_failures(self.recent, MAX_FAILURE_FRACTION)
             num_recent = len(self.recent)
-        if num_failed:
-            counts = f"{kinds.count('timeout')} timeouts, {kinds.count('crash')} crashes"
-            logger.warning("%s failed for %d of %d completions (%s).", self.name, num_failed, len(kinds), counts)
+            is_broken = set(kinds) != {"scored"} and has_too_many_failures(self.recent, MAX_FAILURE_FRACTION)
+            if is_broken:
+                self.recent.clear()
         if is_broken:
-            self.recent.clear()
             raise GradingError(
                 f"{self.name} timed out or crashed for more than {MAX_FAILURE_FRACTION:.0%} of the last "
                 f"{num_recent} completions. Fix it, or raise the limits of @bounded(seconds=…, gigabytes=…)."
@@ -133,11 +144,6 @@ class _BoundedCalls:
 
     def _pool(self) -> WorkerPool:
         """The pool of this process. A forked child starts its own."""
-        if self.module == "__main__":
-            raise ConfigError(
-                f"{self.name} is defined in the script itself, which a worker process would run again. Move it into a "
-                "module, and import it from there."
-            )
         with self.lock:
             if self.pool is None or self.process != os.getpid():
                 self.pool, self.process = self.new_pool(), os.getpid()

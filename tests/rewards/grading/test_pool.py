@@ -15,7 +15,7 @@ import pytest
 import gtpo.rewards
 from gtpo.errors import GradingError
 from gtpo.rewards import Grader, GradingPool, is_correct
-from gtpo.rewards.grading.pool import _Worker
+from gtpo.rewards.grading.pool import WorkerPool, _Worker
 
 HANGS = "9^{9^{9^{9}}}"
 
@@ -188,15 +188,51 @@ def test_grading_works_inside_an_event_loop():
     assert asyncio.run(serve()) == [True, False, True, False]
 
 
-def test_the_error_of_a_worker_that_cannot_start_names_the_cause(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+@pytest.mark.parametrize("target", ["gtpo.rewards.equivalence:equivalent", "gtpo.rewards.harness:math_verify_score"])
+def test_the_error_of_a_worker_that_cannot_start_names_the_cause(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: str
+):
     (tmp_path / "latex2sympy2_extended.py").write_text("raise ImportError('no parser here')")
     monkeypatch.syspath_prepend(tmp_path)
-    pool = GradingPool(num_workers=1)
+    with pytest.raises(GradingError, match=r"(?s)no parser here.*pip install"):
+        call_once(target, [["x+1"], ["1+x"]])
+
+
+def call_once(target: str, arguments: list[Any]) -> Any:
+    pool = WorkerPool(target, num_workers=1, timeout=20.0)
     try:
-        with pytest.raises(GradingError, match=r"(?s)no parser here.*pip install"):
-            pool.grade([("x+1", "1+x")])
+        (reply,) = pool.call([arguments])
+        return reply.value
     finally:
         pool.close()
+
+
+@pytest.mark.parametrize("num_threads", ["3", None])
+def test_a_function_and_what_it_starts_get_the_environment_of_the_caller(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, num_threads: str | None
+):
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if num_threads is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", num_threads)
+    (tmp_path / "reads.py").write_text(
+        "import os\nAT_IMPORT = os.environ['OMP_NUM_THREADS']\n"
+        "def reads(): return [AT_IMPORT, os.environ.get('OMP_NUM_THREADS'), os.environ['PYTHONPATH']]"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert call_once("reads:reads", []) == ["1", num_threads, "elsewhere"]
+
+
+def test_a_module_may_print_any_amount_of_which_errors_quote_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr("gtpo.rewards.grading.pool._START_SECONDS", 20.0)
+    prints = "import sys\nsys.stderr.write('x' * 2**20)\n"
+    (tmp_path / "prints.py").write_text(f"{prints}def equivalent(): return 7")
+    (tmp_path / "fails.py").write_text(f"{prints}raise ImportError('no such luck')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert call_once("prints:equivalent", []) == 7
+    with pytest.raises(GradingError, match="ImportError: no such luck") as failure:
+        call_once("fails:fails", [])
+    assert len(str(failure.value)) < 5000
 
 
 @pytest.mark.parametrize("num_kills", [2, 3])

@@ -13,10 +13,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import Any, Literal
 
 from gtpo.errors import GradingError, require, require_package
 
@@ -30,6 +31,7 @@ _START_SECONDS = 120.0
 _ALARM_GRACE_SECONDS = 10.0
 _CHUNK_CALLS = 64
 _MAX_STARTS = 3
+_ERROR_BYTES = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,18 +186,17 @@ class _Worker:
         connection, workers_end = socket.socketpair()
         self.connection = connection
         alarm_seconds = self.timeout + _ALARM_GRACE_SECONDS
-        same_path = os.pathsep.join(map(os.path.abspath, sys.path))
-        with workers_end:
-            self.process = process = subprocess.Popen(
-                [sys.executable, "-P", str(_WORKER), self.target, str(self.gigabytes), str(alarm_seconds)],
-                stdin=workers_end.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=os.environ | {"PYTHONPATH": same_path, "OMP_NUM_THREADS": "1"},
-                start_new_session=True,
-            )
-        connection.settimeout(_START_SECONDS)
-        with cast("IO[bytes]", process.stderr) as errors:
+        same_path = json.dumps([os.path.abspath(folder) for folder in sys.path])
+        with tempfile.TemporaryFile() as errors:  # a pipe would be full if a module prints a lot
+            with workers_end:
+                self.process = process = subprocess.Popen(
+                    [sys.executable, "-P", _WORKER, self.target, str(self.gigabytes), str(alarm_seconds), same_path],
+                    stdin=workers_end.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+            connection.settimeout(_START_SECONDS)
             try:
                 greeting = connection.recv(1)
             except TimeoutError:
@@ -209,8 +210,10 @@ class _Worker:
             if greeting == b"R":
                 connection.settimeout(self.timeout)
                 return connection
+            signal_number = -process.wait()
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - _ERROR_BYTES))
             printed = errors.read().decode(errors="replace").strip()
-        if (signal_number := -process.wait()) > 0:
+        if signal_number > 0:
             return signal_number
         remedy = "Check that its module can be imported without the script that calls it."
         if self.target.startswith("gtpo."):

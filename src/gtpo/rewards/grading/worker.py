@@ -2,7 +2,8 @@
 
 It is started by path, with a socket as standard input, and sends R when it is ready. A request is a line: a JSON list
 of calls, each a list of positional arguments or an object of keyword arguments. The reply to each call is a line: a
-JSON object with `value` or `error`. Memory is bounded. A worker that hangs ends by an alarm, or with its parent.
+JSON object with `value` or `error`. Memory is bounded. A worker that hangs ends by an alarm, or with its parent. What
+the function starts gets the environment of the parent.
 """
 
 import contextlib
@@ -18,21 +19,30 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Generator
 from typing import Any
 
-IN_WORKER = "gtpo_in_worker"
-"""The attribute of a bounded function that holds the function itself, which does not send its calls to a worker."""
+bounded_functions: dict[str, Callable[..., Any]] = {}
+"""The functions under @bounded by `module:function`. In the module, another decorator may have replaced them."""
+
+is_worker = False
+"""Whether this process is a worker, in which bounded functions are called directly."""
+
+_TRIALS: dict[str, tuple[list[Any], Any]] = {
+    "gtpo.rewards.equivalence:equivalent": ([r"(x+1)^2", r"x^2+2x+1"], True),
+    "gtpo.rewards.harness:math_verify_score": ([[r"\boxed{\frac{1}{2}}"], ["0.5"]], [1.0]),
+}
+"""Arguments and results of a call that imports math-verify before the time limits apply."""
 
 
 def main(target: str, gigabytes: float, alarm_seconds: float) -> None:
     """Answer requests until the parent closes the connection. An error before the first is printed to stderr."""
+    global is_worker
+    is_worker = True
     threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     logging.disable()
-    module, _, name = target.partition(":")
-    function: Any = getattr(importlib.import_module(module), name)
-    function = getattr(function, IN_WORKER, function)
-    if name == "equivalent":
-        assert function(r"(x+1)^2", r"x^2+2x+1"), "latex2sympy does not work"
+    with _one_thread():
+        function = _import(target)
     _bound_memory(gigabytes)
     connection = socket.socket(fileno=os.dup(0))
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -45,6 +55,27 @@ def main(target: str, gigabytes: float, alarm_seconds: float) -> None:
             reply = _reply(function, call)
             signal.setitimer(signal.ITIMER_REAL, 0)
             connection.sendall(reply)
+
+
+def _import(target: str) -> Callable[..., Any]:
+    module_name, _, name = target.partition(":")
+    module = importlib.import_module(module_name)
+    function = bounded_functions.get(target) or getattr(module, name)
+    if target in _TRIALS:
+        arguments, expected = _TRIALS[target]
+        assert function(*arguments) == expected, "latex2sympy does not work"
+    return function
+
+
+@contextlib.contextmanager
+def _one_thread() -> Generator[None]:
+    """Libraries that are imported here compute in one thread."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    yield
+    os.environ.pop("OMP_NUM_THREADS", None)
+    if before is not None:
+        os.environ["OMP_NUM_THREADS"] = before
 
 
 def _reply(function: Any, call: Any) -> bytes:
@@ -80,4 +111,8 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]))
+    target, gigabytes, alarm_seconds, path = sys.argv[1:]
+    sys.path[:] = json.loads(path)
+    from gtpo.rewards.grading import worker  # the module that gtpo.rewards.bounded imports
+
+    worker.main(target, float(gigabytes), float(alarm_seconds))
