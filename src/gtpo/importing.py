@@ -38,7 +38,7 @@ def import_function(name: str, *, kind: str, named: Iterable[str]) -> Callable[.
 
 
 @contextlib.contextmanager
-def named_in_errors(function: str, gets: str) -> Generator[None]:
+def named_in_errors(function: str, gets: str, remedy: str) -> Generator[None]:
     """Raise DataError for whatever a user's function raises, with its place. `gets` describes its arguments."""
     try:
         yield
@@ -48,5 +48,4 @@ def named_in_errors(function: str, gets: str) -> Generator[None]:
         ours, caller, *calls = traceback.extract_tb(error.__traceback__)
         calls = [call for call in calls if call.filename not in (ours.filename, caller.filename)]
         place = f" ({Path(calls[-1].filename).name}, line {calls[-1].lineno})" if calls else f". It gets {gets}"
-        remedy = "Fix it, then run the command again, or resume the run if it has a checkpoint."
         raise DataError(f"{function} raised {type(error).__name__}: {error}{place}. {remedy}") from error

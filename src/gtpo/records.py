@@ -94,21 +94,18 @@ class GroupRecord:
             raise ValueError("it has no completions")
 
 
-def completion_record(shaped: "ShapedAdvantages", row: int, *, token_ids: list[int], **known: Any) -> CompletionRecord:
-    """The record of one row of what `shape_advantages` returned. `known` are the fields that only the host knows."""
-    size = len(token_ids)
-    return CompletionRecord(
-        token_ids=token_ids,
-        push=shaped.push[row].item(),
-        kept=bool(shaped.kept[row]),
-        valid=bool(shaped.valid[row]),
-        prefix=int(shaped.prefix_mask[row].sum()),
-        suffix=int(shaped.suffix_mask[row].sum()),
-        token_weight=shaped.token_weight[row, :size].tolist(),
-        token_advantage=shaped.advantages[row, :size].tolist(),
-        trained=shaped.trained[row, :size].tolist(),
-        **known,
-    )
+def shaped_fields(shaped: "ShapedAdvantages", row: int, num_tokens: int) -> dict[str, Any]:
+    """The fields of a CompletionRecord that one row of what `shape_advantages` returned contains."""
+    return {
+        "push": shaped.push[row].item(),
+        "kept": bool(shaped.kept[row]),
+        "valid": bool(shaped.valid[row]),
+        "prefix": int(shaped.prefix_mask[row].sum()),
+        "suffix": int(shaped.suffix_mask[row].sum()),
+        "token_weight": shaped.token_weight[row, :num_tokens].tolist(),
+        "token_advantage": shaped.advantages[row, :num_tokens].tolist(),
+        "trained": shaped.trained[row, :num_tokens].tolist(),
+    }
 
 
 def group_from_row(row: dict[str, Any]) -> GroupRecord:

@@ -5,9 +5,11 @@ import logging
 import sys
 
 import pytest
+import transformers
+from huggingface_hub.utils import are_progress_bars_disabled
 
 from gtpo.cli import console
-from gtpo.cli.console import ProgressBar, ProgressLine, WarningHandler
+from gtpo.cli.console import ProgressBar, ProgressLine, WarningHandler, hide_loading_bars
 
 FORMAT = "{n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}"
 
@@ -78,3 +80,15 @@ def test_a_warning_needs_no_tqdm(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "tqdm", raising=False)
     with console.above_progress():
         assert "tqdm" not in sys.modules
+
+
+@pytest.mark.parametrize(("stderr", "is_shown"), [(Terminal(), True), (io.StringIO(), False)])
+def test_loading_a_model_has_no_bar_and_downloading_one_has_it_on_a_terminal(stderr, is_shown, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stderr)
+    transformers.utils.logging.enable_progress_bar()
+    try:
+        hide_loading_bars()
+        assert not transformers.utils.logging.is_progress_bar_enabled()
+        assert are_progress_bars_disabled() != is_shown
+    finally:
+        transformers.utils.logging.enable_progress_bar()

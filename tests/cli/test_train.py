@@ -242,7 +242,7 @@ def test_the_closing_table_says_if_the_run_ended_broken(tmp_path):
     table = write(0.0)
     assert "ended collapsing: the reward fell from 0.5 at its best to 0" in table
     assert "what to try: Halve the learning rate" in table
-    assert "no checkpoint was healthy" in table
+    assert "there is no last-healthy checkpoint" in table
     (run.path / "last-healthy").mkdir()
     assert f"{run.path / 'last-healthy'} is from before" in write(0.0)
 

@@ -44,8 +44,11 @@ def test_a_reward_that_is_lost_after_the_first_row_of_ten_steps_is_found_althoug
     verdicts = health_of([{"step": 10 * row, "reward": lost(row), TIED: 0.7} for row in range(1, 11)])
     assert [verdict.level for verdict in verdicts] == [0] * 5 + [2] * 5
     assert "in the first logged row" in verdicts[-1].reason
-    by_step = health_of([{"step": row, "reward": lost(row), TIED: 0.7} for row in range(1, 11)])
-    assert by_step[-1].level == 0  # one row of one step is high by chance
+    for begin in (0, 100):  # also in a log that begins at step 101
+        by_step = health_of([{"step": begin + row, "reward": lost(row), TIED: 0.7} for row in range(1, 10)])
+        assert by_step[-1].level == 0  # one row of one step is high by chance
+    late = health_of([{"step": 100 + 10 * row, "reward": lost(row), TIED: 0.7} for row in range(1, 11)])
+    assert late[-1].level == 2
 
 
 def test_every_check_either_ran_on_values_or_says_why_not():

@@ -148,10 +148,11 @@ def test_every_check_has_a_case_here():
 @pytest.mark.parametrize(("after", "level"), [(0.1, 2), (0.35, 1), (0.48, 0), (0.7, 0)])
 def test_a_model_that_solves_fewer_held_out_problems_than_before_is_found_at_the_end(after, level):
     held_out = HeldOut({"accuracy": 0.5}, {"accuracy": after}, num_problems=200)
-    verdicts = health_of(rows(20, reward=0.5), held_out=held_out)
-    assert [verdict.level for verdict in verdicts] == [0] * 19 + [level]
+    verdicts = health_of(rows(40, reward=0.5), held_out=held_out)
+    assert [verdict.level for verdict in verdicts] == [0] * 39 + [level]
     (values,) = [result.values for result in verdicts[-1].checked if result.kind == "held_out_worse"]
     assert values == {"held-out accuracy": {"before": 0.5, "after": after}}  # next to the accuracy in training
+    assert all("last healthy" not in finding.remedy for finding in verdicts[-1].findings)  # it may be this model
 
 
 @pytest.mark.parametrize(("point", "level"), [(0.1, 2), (0.3, 1), (0.38, 0), (0.7, 0)])

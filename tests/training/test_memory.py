@@ -1,9 +1,11 @@
 """The estimate of activations agrees with what was measured on a card, and is left out where it is not known."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import Qwen2Config
 
 from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import parse_overrides
@@ -43,6 +45,27 @@ def test_a_model_without_known_layers_has_no_estimate():
 def test_the_sampler_leaves_the_rest_of_the_card(total, share, fits):
     estimate = activations(QWEN, 32 * 480)
     assert fits_without_checkpointing(estimate, 24.7 * GB, total, share) is fits
+
+
+# Measured with fp32 weights: 24.7 GB, with bf16: 12.3 GB (above); LoRA's base takes its weights alone.
+STATES = [
+    ("", "float32", "23 GiB"),
+    ("", "bfloat16", "12 GiB"),
+    ("", "float16", "12 GiB"),
+    ("", "auto", "12 GiB"),
+    ("--use_peft true", "bfloat16", "2.9 GiB"),
+]
+
+
+@pytest.mark.parametrize(("options", "dtype", "size"), STATES)
+def test_weights_gradients_and_moments_have_the_dtype_that_the_model_is_loaded_with(options, dtype, size, tmp_path):
+    command = f"--model lab --problems lab --output_dir {tmp_path} --max_problems 16 {options}"
+    prepared = prepare(make_plan(None, parse_overrides(command.split())))
+    prepared.plan.config.model_init_kwargs["dtype"] = dtype  # a CPU gets float32
+    settings = Qwen2Config(**vars(QWEN), num_attention_heads=12, num_key_value_heads=2, tie_word_embeddings=True)
+    settings.dtype = "bfloat16"
+    lines = dict(memory_lines(dataclasses.replace(prepared, model_settings=settings), 20))
+    assert lines["size"] == f"about 1,544 M parameters, {size} for weights and optimizer"
 
 
 def test_a_dry_run_says_when_checkpointing_can_be_off(tmp_path, monkeypatch):

@@ -48,6 +48,17 @@ class PrintableFormatter(logging.Formatter):
         return "\n".join(map(printable, super().format(record).split("\n")))
 
 
+def hide_loading_bars() -> None:
+    """Turn off the progress bars of transformers. On a terminal, downloads from the hub keep theirs."""
+    import transformers
+    from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
+
+    keeps_downloads = sys.stderr.isatty() and not are_progress_bars_disabled()
+    transformers.utils.logging.disable_progress_bar()  # turns those of huggingface_hub off as well
+    if keeps_downloads:
+        enable_progress_bars()
+
+
 def write_page(out: Path, page: str) -> None:
     """Write a page and print where. A link in the folder of a run is replaced, not followed."""
     with writing(out):
@@ -110,21 +121,28 @@ class ProgressLine:
     """A line on stderr that is renewed. In a log file or a pipe, a new line every ten seconds, and one at the end."""
 
     def __init__(self, total: int, done: int, line_format: str, *, task: str = "", delay: float = 0.0) -> None:
-        fixed: dict[str, Any] = {"total": total, "initial": done, "bar_format": line_format}
-        self._meter: dict[str, Any] = {"n": done, "prefix": task, **fixed}
-        self._delay, self._shown = delay, done
+        self._total, self._first, self._done, self._shown = total, done, done, done
+        self._format, self._task, self._delay = line_format, task, delay
         self._start = self._printed = time.monotonic()
+        self._postfix = ""
         self._bar: Any = None
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            terminal: dict[str, Any] = {"file": sys.stderr, "mininterval": 0.1, "dynamic_ncols": True}
-            self._bar = tqdm(desc=task or None, delay=delay, **fixed, **terminal)
+            self._bar = tqdm(
+                desc=task or None,
+                total=total,
+                initial=done,
+                file=sys.stderr,
+                mininterval=0.1,
+                bar_format=line_format,
+                dynamic_ncols=True,
+                delay=delay,
+            )
 
     def update(self, done: int, postfix: str = "") -> None:
         """Show that `done` of the total is done."""
-        num_new = done - self._meter["n"]
-        self._meter |= {"n": done, "postfix": postfix}
+        num_new, self._done, self._postfix = done - self._done, done, postfix
         if self._bar is not None:
             self._bar.set_postfix_str(postfix, refresh=False)
             self._bar.update(num_new)
@@ -134,14 +152,22 @@ class ProgressLine:
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif self._meter["n"] > self._shown and time.monotonic() - self._start >= self._delay:
+        elif self._done > self._shown and time.monotonic() - self._start >= self._delay:
             self._print()
 
     def _print(self) -> None:
         from tqdm import tqdm
 
-        self._printed, self._shown = time.monotonic(), self._meter["n"]
-        text = tqdm.format_meter(elapsed=self._printed - self._start, **self._meter)
+        self._printed, self._shown = time.monotonic(), self._done
+        text = tqdm.format_meter(
+            self._done,
+            self._total,
+            self._printed - self._start,
+            prefix=self._task,
+            initial=self._first,
+            bar_format=self._format,
+            postfix=self._postfix,
+        )
         sys.stderr.write(f"{text.strip()}\n")
 
 

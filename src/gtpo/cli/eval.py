@@ -12,7 +12,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtpo.cli.console import ProgressBar, show
+from gtpo.cli.console import ProgressBar, hide_loading_bars, show
 from gtpo.errors import ConfigError
 from gtpo.evaluation.sampling import ENGINES, GPU_MEMORY, SamplingSettings
 from gtpo.files import parse_json, writing
@@ -192,9 +192,7 @@ def _measure(
     with ProgressBar() as progress:
         if args.files or out is None:
             return from_files(args.files, ks=args.k, grader=args.grader, progress=progress)
-        import transformers
-
-        transformers.utils.logging.disable_progress_bar()  # of loading a model's weights
+        hide_loading_bars()
         names = [field.name for field in dataclasses.fields(SamplingSettings) if field.name in given]
         settings = SamplingSettings(**{name: given.pop(name) for name in names})
         if "columns" in given:

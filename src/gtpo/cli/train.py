@@ -18,7 +18,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gtpo.cli.console import PrintableFormatter
+from gtpo.cli.console import PrintableFormatter, hide_loading_bars
 from gtpo.errors import ConfigError, DataError, require, require_choice
 from gtpo.text import printable
 from gtpo.training.config.options import METHODS, NAMES, RunOptions
@@ -249,11 +249,8 @@ def _quiet() -> None:
     """Turn off the loading bars and warnings of the libraries underneath."""
     import datasets
     import transformers
-    from huggingface_hub.utils import disable_progress_bars
 
     transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+    hide_loading_bars()
     datasets.disable_progress_bars()
-    if not sys.stderr.isatty():
-        disable_progress_bars()
     warnings.filterwarnings("ignore", module=r"(torch|transformers|trl|accelerate)\.")

@@ -137,6 +137,6 @@ def _health_lines(run: RunFolder) -> list[str]:
     lines = [f"ended {verdict.name}: {printable(verdict.reason)}", f"  what to try: {verdict.findings[0].remedy}"]
     if verdict.level == 2:
         healthy = run.path / "last-healthy"
-        before = f"{healthy} is from before" if healthy.is_dir() else "no checkpoint was healthy"
+        before = f"{healthy} is from before" if healthy.is_dir() else "there is no last-healthy checkpoint"
         lines += [f"  model/ is the model after the last step; {before}"]
     return lines

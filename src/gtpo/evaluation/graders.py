@@ -61,9 +61,8 @@ class Grader:
             "completions": [[{"role": "assistant", "content": sample.text}] for _, sample in rows],
             "answer": [sample.gold or None for _, sample in rows],
         }
-        with named_in_errors(
-            f"Grader {self.name}", "prompts, completions, answer and the columns of the data as keyword lists"
-        ):
+        gets = "prompts, completions, answer and the columns of the data as keyword lists"
+        with named_in_errors(f"Grader {self.name}", gets, "Fix it, then run the command again."):
             scores: Any = cast("Callable[..., Any]", self.judge)(**arguments)
             scores = scores.tolist() if hasattr(scores, "tolist") else scores  # an array
         if not isinstance(scores, Iterable) or len(scores := list(cast("Iterable[Any]", scores))) != len(rows):

@@ -1,6 +1,7 @@
 """What a run measured on held-out problems: in the summary.json of its folder, and in rows while it trained."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,22 @@ class HeldOut:
         after = _rates({"accuracy": row.get("held_out/pass@1"), "format": row.get("held_out/format")})
         step = row.get("step")
         return dataclasses.replace(self, after=after, step=step if is_number(step) else 0.0) if after else self
+
+    def worse(self) -> list[str]:
+        """The rates that are clearly lower after training than before.
+
+        A measurement while the run trains must be further below: one of many is low by chance.
+
+        >>> HeldOut({"accuracy": 0.3, "format": 0.95}, {"accuracy": 0.6, "format": 0.8}, num_problems=200).worse()
+        ['format']
+        """
+        num_errors, names = 2 if self.step is None else 3, []
+        for name in [name for name in self.before if name in self.after]:
+            before, after = self.before[name], self.after[name]
+            error = math.sqrt((before * (1 - before) + after * (1 - after)) / (self.num_problems or 100))
+            if before - after > max(0.02, num_errors * error):
+                names.append(name)
+        return names
 
 
 def read_held_out(folder: Path) -> HeldOut:

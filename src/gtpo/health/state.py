@@ -191,11 +191,15 @@ class State:
     def num_rows(self) -> int:
         return len(self.steps)
 
+    @property
+    def first_steps(self) -> float:
+        """The number of steps that the first row covers: as many as the next row, because a log may begin late."""
+        return min(self.steps[0], self.steps[1] - self.steps[0]) if self.num_rows > 1 else self.steps[0]
+
     def rows_of(self, steps: int) -> int | None:
         """How many of the last rows cover this many steps; None if all of them do not."""
-        begin = 2 * self.steps[0] - self.steps[1] if self.num_rows > 1 else 0.0  # the first row is as long as the next
         for rows in range(1, self.num_rows + 1):
-            before = self.steps[-1 - rows] if rows < self.num_rows else max(0.0, begin)
+            before = self.steps[-1 - rows] if rows < self.num_rows else self.steps[0] - self.first_steps
             if self.steps[-1] - before >= steps:
                 return rows
         return None

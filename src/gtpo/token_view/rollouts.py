@@ -17,7 +17,7 @@ from gtpo.core.config import ShapingConfig
 from gtpo.core.shaping import shape_advantages
 from gtpo.errors import DataError
 from gtpo.files import is_integer, is_number
-from gtpo.records import CompletionRecord, GroupRecord, completion_record
+from gtpo.records import CompletionRecord, GroupRecord, shaped_fields
 from gtpo.token_view.encoders import Encoder, load_encoder, word_encoder
 from gtpo.token_view.evaluation_rows import EVALUATION
 from gtpo.token_view.groups import LoadedGroups
@@ -157,9 +157,16 @@ def _group(step: int, prompt: str, rows: Sequence[Row], encode: Encoder) -> Grou
     )
     completions: list[CompletionRecord] = []
     for number, (ids, pieces, _) in enumerate(encoded):
-        rewards, advantage = _rewards(rows[number]), advantages[number] or 0.0
-        known = {"pieces": pieces, "rewards": rewards, "advantage": advantage, "entropy": None, "token_entropy": None}
-        completions.append(completion_record(shaped, number, token_ids=ids, **known))
+        completion = CompletionRecord(
+            token_ids=ids,
+            pieces=pieces,
+            rewards=_rewards(rows[number]),
+            advantage=advantages[number] or 0.0,
+            entropy=None,
+            token_entropy=None,
+            **shaped_fields(shaped, number, len(ids)),
+        )
+        completions.append(completion)
     reason = "evaluation" if all(EVALUATION in row for row in rows) else None
     return GroupRecord(step, prompt, completions, None, None, reason=reason)
 

@@ -61,9 +61,8 @@ def memory_lines(prepared: Prepared, prompt_tokens: int) -> list[tuple[str, str]
     state = _state_bytes(prepared, parameters)
     lines = [("size", f"about {parameters / 1e6:,.0f} M parameters, {_gib(state)} for weights and optimizer")]
     rows, completion = config.per_device_train_batch_size, getattr(config, "max_completion_length", 0)
-    weight_bytes = 2 if str(prepared.plan.model_config.dtype) == "bfloat16" else 4
     num_tokens = rows * (prompt_tokens + completion)
-    needs = activations(prepared.model_settings, num_tokens, weight_bytes) if completion else None
+    needs = activations(prepared.model_settings, num_tokens, _weight_bytes(prepared)) if completion else None
     if needs is not None:
         both = f"{_gib(needs.checkpointed)} with gradient checkpointing, {_gib(needs.complete)} without"
         lines.append(("memory", f"activations of {rows} rows, about: {both}"))
@@ -85,12 +84,19 @@ def _num_parameters(prepared: Prepared) -> int | None:
         return None
 
 
+def _weight_bytes(prepared: Prepared) -> int:
+    """Bytes of a weight that is not quantized. With dtype=auto, weights are loaded as the configuration says."""
+    dtype = (prepared.plan.config.model_init_kwargs or {}).get("dtype")
+    dtype = getattr(prepared.model_settings, "dtype", None) if dtype == "auto" else dtype
+    return 2 if str(dtype).endswith("float16") else 4  # bfloat16, torch.bfloat16, …
+
+
 def _state_bytes(prepared: Prepared, parameters: int) -> float:
-    """Weights and, for what is trained, gradients and Adam's moments in float32."""
-    model_config = prepared.plan.model_config
-    weight_bytes = 0.5 if model_config.load_in_4bit else 4
+    """Weights and, for what is trained, gradients and Adam's two moments, which have the dtype of the weights."""
+    model_config, weight_bytes = prepared.plan.model_config, _weight_bytes(prepared)
+    stored = 0.5 if model_config.load_in_4bit else weight_bytes
     is_adapter = model_config.use_peft or find_model(prepared.model).base is not None
-    return parameters * (weight_bytes + (0 if is_adapter else 12))
+    return parameters * (stored + (0 if is_adapter else 3 * weight_bytes))
 
 
 def _gib(num_bytes: float) -> str:

@@ -13,12 +13,11 @@ from accelerate import PartialState
 from accelerate.utils import reduce
 from transformers import PrinterCallback, TrainerCallback
 
-from gtpo.errors import ConfigError, DataError, GTPOError
+from gtpo.errors import ConfigError, GTPOError
 from gtpo.evaluation.evaluate import Progress, no_progress
 from gtpo.files import JsonLines, is_number
 from gtpo.models import find_model
 from gtpo.records import METRICS_FILE
-from gtpo.runs.run import load_run
 from gtpo.training.held_out import HeldOutCallback
 from gtpo.training.inputs.adapters import load_adapter
 from gtpo.training.inputs.data import free_memory, measure_held_out
@@ -29,7 +28,7 @@ from gtpo.trl.fast.resume import ResumableSFTTrainer
 from gtpo.trl.fast.trainer import FastGRPOTrainer
 from gtpo.trl.trainer import GTPOTrainer
 from gtpo.trl.watching.recording import Recorder
-from gtpo.trl.watching.watch import discard_last_healthy, watch
+from gtpo.trl.watching.watch import discard_worse_model, watch
 
 TRAINERS: dict[str, Any] = {"gtpo": GTPOTrainer, "grpo": FastGRPOTrainer, "sft": ResumableSFTTrainer}
 
@@ -171,17 +170,10 @@ def train(
         free_memory()
         if processes.is_main_process:
             evaluate("after", str(run.model))
-            _discard_worse_model(run, steps)
+            discard_worse_model(run.path, steps)
             write_card(prepared, run)
         processes.wait_for_everyone()
     return True
-
-
-def _discard_worse_model(run: RunFolder, step: int) -> None:
-    """The last model is not kept as healthy if it solves fewer held-out problems than before: no row shows that."""
-    with contextlib.suppress(DataError):  # nothing was logged
-        if any(finding.kind == "held_out_worse" for finding in load_run(run.path).verdict.findings):
-            discard_last_healthy(run.path, step)
 
 
 def _seconds_so_far(run: RunFolder) -> float:

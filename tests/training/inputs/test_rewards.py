@@ -23,7 +23,7 @@ def with_a_missing_column(completions, bonus, **columns):
 BROKEN = {
     "raises": (
         lambda completions, **k: 1 / 0,
-        r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)\. Fix it, then run the command again",
+        r"raised ZeroDivisionError: .* \(test_rewards\.py, line \d+\)\. Fix it, .* or resume the run",
     ),
     "exits": (lambda completions, **k: sys.exit(0), "raised SystemExit: 0"),
     "takes no columns": (without_columns, "It gets prompts, completions and every column"),

@@ -1,5 +1,6 @@
 """The callback detects a collapsing run, warns once, stops it if asked to, and keeps the last healthy checkpoint."""
 
+import json
 from math import nan
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo import GTPOConfig, GTPOTrainer
-from gtpo.trl.watching.watch import HealthCallback, watch
+from gtpo.trl.watching.watch import HealthCallback, discard_worse_model, watch
 from tests.reading import read_metrics
 from tests.trl.checked import parity_reward, prompts, settings
 
@@ -215,3 +216,38 @@ def test_the_threshold_is_the_entropy_threshold_of_the_run(tmp_path):
     levels = [loop.log(entropy=0.5 + 0.05 * step)["health/level"] for step in range(40)]
     assert levels[12] == 0.0  # 1.1 nats, above ln 2
     assert levels[-1] == 1.0  # 2.45 nats
+
+
+WORSE_MODELS = [
+    ({"accuracy": 0.2}, 40, False),
+    ({"accuracy": 0.2}, 30, True),  # from before the model got worse
+    ({"accuracy": 0.5}, 40, True),
+    ({"accuracy": 0.7, "format": 0.8}, 40, True),  # solves more
+]
+
+
+@pytest.mark.parametrize(("after", "step", "is_kept"), WORSE_MODELS)
+def test_a_last_model_that_solves_fewer_held_out_problems_is_not_kept_as_healthy(
+    after, step, is_kept, tmp_path, caplog
+):
+    before = {"accuracy": 0.5, "format": 0.95, "num_problems": 200}
+    (tmp_path / "summary.json").write_text(json.dumps({"before": before, "after": {**after, "num_problems": 200}}))
+    kept = tmp_path / "last-healthy"
+    kept.mkdir()
+    (kept / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    discard_worse_model(tmp_path, 40)
+    assert kept.is_dir() == is_kept
+    assert (f"Removing {kept}: it is the last model, which solves fewer" in caplog.text) != is_kept
+
+
+def test_a_folder_that_cannot_be_deleted_does_not_end_the_run(tmp_path, monkeypatch):
+    rates = {when: {"accuracy": accuracy} for when, accuracy in (("before", 0.9), ("after", 0.1))}
+    (tmp_path / "summary.json").write_text(json.dumps(rates))
+    (tmp_path / "last-healthy").mkdir()
+    (tmp_path / "last-healthy" / "trainer_state.json").write_text(json.dumps({"global_step": 40}))
+
+    def refuse(*args, **kwargs):
+        raise PermissionError
+
+    monkeypatch.setattr("os.unlink", refuse)
+    discard_worse_model(tmp_path, 40)

@@ -17,6 +17,7 @@ LARGEST = 1e18
 """Squares of larger rewards overflow float32, in which TRL computes."""
 
 _GETS = "prompts, completions and every column of the data set as keyword arguments"
+_REMEDY = "Fix it, then run the command again, or resume the run if it has a checkpoint."
 
 NAMED: dict[str, Reward] = {"paper": paper_reward, "format": format_reward, "correctness": correctness_reward}
 
@@ -39,12 +40,12 @@ def guarded(reward: Reward) -> Reward:
 
     @functools.wraps(reward)
     def checked(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
-        with named_in_errors(f"Reward {name}", _GETS):
+        with named_in_errors(f"Reward {name}", _GETS, _REMEDY):
             return _scores(name, reward(*args, completions=completions, **columns), len(completions))
 
     @functools.wraps(reward)
     async def checked_later(*args: Any, completions: Any, **columns: Any) -> list[float | None]:
-        with named_in_errors(f"Reward {name}", _GETS):
+        with named_in_errors(f"Reward {name}", _GETS, _REMEDY):
             return _scores(name, await reward(*args, completions=completions, **columns), len(completions))
 
     guard: Any = checked_later if inspect.iscoroutinefunction(reward) else checked

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from gtpo.core.config import ShapingConfig
 from gtpo.core.shaping import ShapedAdvantages, shape_advantages
-from gtpo.records import CompletionRecord, completion_record
+from gtpo.records import CompletionRecord, shaped_fields
 from gtpo.trl.watching.choosing import RowSummary, end_tokens, summarise
 
 
@@ -104,40 +104,43 @@ class Generated:
         names = trainer.reward_func_names if scores else []
         total = self.totals(trainer)[row].item() if scores else None
         token_ids: list[int] = self.batch["completion_ids"][row, :size].tolist()
-        known: dict[str, Any] = {
-            "token_ids": token_ids,
-            "pieces": None,
-            "rewards": {name: None if math.isnan(score) else score for name, score in zip(names, scores, strict=True)},
-            "advantage": self.advantages[row].item(),
-            "token_entropy": None if entropies is None else _rounded(entropies[:size]),
-            "token_logp": None if logps is None else _rounded(logps[:size]),
-            "reward": None if total is None or math.isnan(total) else total,
-            "truncated": size > 0 and token_ids[-1] not in end_tokens(trainer),
-        }
         trained, is_valid = self.trained[row, :size], any(not math.isnan(score) for score in scores) or not scores
         is_valid = is_valid and bool(trained.any())
         advantage: Tensor = self.batch["advantages"][row]
-        if self.shaping is not None:
-            shaping, number = self.shaping, self.shaping.first + row
-            known |= {
-                "component_advantages": _list_of(shaping.component_advantages, number),
-                "token_component": _list_of(shaping.token_component, number, size),
-            }
-            if shaping.shaped is not None:
-                entropy = shaping.shaped.entropy[number].item()
-                return completion_record(shaping.shaped, number, entropy=entropy, **known)
+        shaping, number = self.shaping, row
+        if shaping is not None:
+            number += shaping.first
             advantage, is_valid = shaping.credit[number], bool(shaping.valid[number])
+        if shaping is not None and shaping.shaped is not None:
+            entropy = shaping.shaped.entropy[number].item()
+            shaped = shaped_fields(shaping.shaped, number, size)
+        else:
+            entropy = None if entropies is None else _mean(entropies[:size].cpu(), trained.cpu())
+            shaped: dict[str, Any] = {
+                "push": self.advantages[row].item(),
+                "kept": is_valid,
+                "valid": is_valid,
+                "prefix": 0,
+                "suffix": 0,
+                "token_weight": trained.float().tolist(),
+                "token_advantage": _rounded(
+                    (advantage if advantage.dim() else advantage.expand(size))[:size] * trained
+                ),
+                "trained": trained.tolist(),
+            }
         return CompletionRecord(
-            push=known["advantage"],
-            entropy=None if entropies is None else _mean(entropies[:size].cpu(), trained.cpu()),
-            kept=is_valid,
-            valid=is_valid,
-            prefix=0,
-            suffix=0,
-            token_weight=trained.float().tolist(),
-            token_advantage=_rounded((advantage if advantage.dim() else advantage.expand(size))[:size] * trained),
-            trained=trained.tolist(),
-            **known,
+            token_ids=token_ids,
+            pieces=None,
+            rewards={name: None if math.isnan(score) else score for name, score in zip(names, scores, strict=True)},
+            advantage=self.advantages[row].item(),
+            entropy=entropy,
+            token_entropy=None if entropies is None else _rounded(entropies[:size]),
+            token_logp=None if logps is None else _rounded(logps[:size]),
+            truncated=size > 0 and token_ids[-1] not in end_tokens(trainer),
+            reward=None if total is None or math.isnan(total) else total,
+            component_advantages=None if shaping is None else _list_of(shaping.component_advantages, number),
+            token_component=None if shaping is None else _list_of(shaping.token_component, number, size),
+            **shaped,
         )
 
 

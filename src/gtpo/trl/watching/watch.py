@@ -210,11 +210,17 @@ def _kept_in(folder: Path) -> tuple[int, int] | None:
     return int(levels[-1]) if levels else 0, state.global_step
 
 
-def discard_last_healthy(folder: Path, step: int) -> None:
-    """Delete the kept checkpoint of this step, which turned out to be worse than the start."""
-    kept = _kept_in(folder / HEALTHY_FOLDER)
-    if kept is not None and kept[1] == step:
-        shutil.rmtree(folder / HEALTHY_FOLDER)
+def discard_worse_model(run: Path, last_step: int) -> None:
+    """Delete the kept checkpoint if it is the last model and that solves fewer held-out problems than before training.
+
+    No logged row shows that.
+    """
+    folder = run / HEALTHY_FOLDER
+    kept = _kept_in(folder)
+    if kept is not None and kept[1] == last_step and "accuracy" in read_held_out(run).worse():
+        reason = "it is the last model, which solves fewer held-out problems than the model before training"
+        logger.warning("Removing %s: %s.", folder, reason)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def copy_links(folder: Path) -> None:
