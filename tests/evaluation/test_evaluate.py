@@ -4,13 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gtpo.errors import ConfigError
-from gtpo.evaluation.evaluate import evaluate, from_files, no_progress, sample_problems
+from gtpo.evaluation.evaluate import _warn_of_column, evaluate, from_files, no_progress, sample_problems
 from gtpo.evaluation.samples import read_samples
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.problems import SYSTEM_PROMPT, Problem
@@ -118,6 +119,28 @@ def test_a_file_of_format_1_is_resumed_without_sampling_again(tmp_path):
 def test_the_first_sample_of_a_problem_holds_its_question(toy, tmp_path):
     path = save_samples(tmp_path / "samples.jsonl", toy, ["<answer>1</answer>"] * 14)
     assert [sample.question for sample in read_samples(path).samples[:4]] == ["w0 w0", None, "w1 w0", None]
+
+
+def with_column(value, path, texts):
+    problems = [Problem("2 + 2?", "4", "mine", others={"tests": value})]
+    settings = SamplingSettings(num_samples=2)
+    sample_problems(Parrot(texts), "m", "toy", problems, settings, path, batch_size=4, progress=no_progress)
+    return read_samples(path).samples
+
+
+def test_samples_with_another_column_for_the_grader_are_refused(tmp_path):
+    path = tmp_path / "toy.jsonl"
+    assert with_column(["f(1) == 2"], path, ["a", "b"])[0].columns == {"tests": ["f(1) == 2"]}
+    assert len(with_column(["f(1) == 2"], path, [])) == 2
+    with pytest.raises(ConfigError, match=r"problems\.sha256 was"):
+        with_column(["f(1) == 3"], path, [])
+
+
+@pytest.mark.parametrize("value", [date(2026, 1, 1), b"x", float("nan")], ids=["date", "bytes", "nan"])
+def test_a_column_that_does_not_fit_into_json_gets_one_warning(value, tmp_path, caplog):
+    _warn_of_column.cache_clear()
+    assert with_column(value, tmp_path / "toy.jsonl", ["a", "b"])[0].columns is None
+    assert caplog.text.count("The column 'tests' has values that do not reach graders") == 1
 
 
 def test_a_larger_limit_adds_the_missing_samples(models, toy, tmp_path):

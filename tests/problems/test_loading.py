@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, DataError
 from gtpo.problems import Problem, load_problems, to_dataset
 from gtpo.problems.lab import lab_problems
 from gtpo.problems.loading import parse_columns
@@ -64,6 +64,36 @@ def test_a_column_that_does_not_fit_a_data_set_is_dropped_with_a_warning(
     problems = load_problems(str(write_rows(tmp_path / "a.jsonl", *others)), columns={"question": "task"})
     assert "bonus" not in to_dataset(problems).column_names
     assert "The column 'bonus' does not reach rewards" in caplog.text
+
+
+def test_values_that_no_field_can_hold_reach_rewards_as_they_are(tmp_path: Path):
+    own = {"solution": ["x", "y"], "level": "hard", "subject": {"name": "sums"}}
+    problems = load_problems(str(write_rows(tmp_path / "a.jsonl", own, {})), columns={"question": "task"})
+    assert [{**problem.others, "task": 0} for problem in problems] == [{**own, "task": 0}, {"task": 0}]
+    assert (problems[0].solution, problems[0].level, problems[0].subject) == ("", None, None)
+    dataset = to_dataset(problems)
+    assert {name: dataset[name][:] for name in own} == {name: [value, None] for name, value in own.items()}
+
+
+@pytest.mark.parametrize(("name", "value"), [("solution", ["x"]), ("source", True), ("level", "hard")])
+def test_a_column_that_is_mapped_to_a_field_must_fit_it(name: str, value: object, tmp_path: Path):
+    path = write_rows(tmp_path / "a.jsonl", {"mine": value, name: "3"})
+    with pytest.raises(
+        DataError, match=rf"a\.jsonl, line 1: the column 'mine' does not hold a {name}, got .*do not map"
+    ):
+        load_problems(str(path), columns={"question": "task", name: "mine"})
+
+
+@pytest.mark.parametrize(
+    "nest", [lambda value: value, lambda value: {"in": [value]}], ids=["objects", "nested objects"]
+)
+def test_objects_that_get_keys_of_other_rows_are_reported(nest: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    for other in ({"a": 2}, {"b": 2}):
+        path = write_rows(tmp_path / "a.jsonl", {"tests": nest({"a": 1})}, {"tests": nest(other)}, {})
+        dataset = to_dataset(load_problems(str(path), columns={"question": "task"}))
+        is_changed = dataset["tests"][0] != nest({"a": 1})
+        assert is_changed == ("b" in other)
+        assert ("The objects in the column 'tests' have different keys" in caplog.text) == is_changed
 
 
 def test_the_lab_is_a_problem_set():

@@ -82,6 +82,16 @@ def test_held_out_problems_measured_while_training_are_points_too(tmp_path):
     assert (accuracy.lines[0].x, accuracy.lines[0].y) == ([0, 8, 16, 20], [25, 50, 62.5, 75])
 
 
+def test_runs_that_share_no_step_are_drawn_without_a_mean(tmp_path):
+    runs = [
+        load_run(make_run(tmp_path / str(number), [{"step": 9 * number + 1, "reward": 1.0}], method="grpo"))
+        for number in range(21)
+    ]
+    (line,) = sections(runs)["Learning"][0].lines
+    assert (line.x, len(line.thin)) == ([], 21)
+    assert report_page(runs).count('class="thin') == 21
+
+
 def test_thinning_keeps_the_extremes(tmp_path):
     spikes = {1501: 9.0, 2222: -9.0}
     runs = load_runs(

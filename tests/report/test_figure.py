@@ -48,8 +48,9 @@ def test_what_was_measured_at_some_steps_has_dots_and_intervals(tmp_path):
     line = Line("pass@1", [0, 20, 40], [20.0, 50.0, 60.0], [10.0, 40.0, 50.0], [30.0, 60.0, 70.0])
     drawn = {}
     for has_dots in (False, True):
-        assert draw_evaluations([Panel("pass", "mine", "%", [line], has_dots=has_dots)], [tmp_path / "s.svg"])
+        assert draw_evaluations([Panel("pass", HOSTILE, "%", [line], has_dots=has_dots)], [tmp_path / "s.svg"])
         drawn[has_dots] = (tmp_path / "s.svg").read_text()
+    assert f"{HOSTILE} (%)" in texts(tmp_path / "s.svg")
     assert [text.count("FillBetweenPolyCollection") for text in drawn.values()] == [0, 1]
     assert drawn[True].count("<use") >= drawn[False].count("<use") + 3
 

@@ -113,6 +113,25 @@ def test_a_run_that_dies_in_a_validation_is_resumed_without_loss(watched, tmp_pa
     assert same(weights(run / "best"), weights(watched / "best"))
 
 
+def begun(run, step):
+    """A callback that begins to resume the run at this step, and what it knows of the best checkpoint."""
+    callback = HeldOutCallback(None, make_plan(None, parse_overrides(["--held_out_every", "1"])), None, RunFolder(run))
+    callback._begin(TrainerState(global_step=step))
+    return callback.best, json.loads((run / "summary.json").read_text())["best"]
+
+
+def test_a_kill_between_the_best_checkpoint_and_the_summary_loses_neither(tmp_path):
+    (tmp_path / "best").mkdir()
+    (tmp_path / "best/held_out.json").write_text('{"step": 2, "pass@1": 0.5, "num_problems": 4, "grader": "answer"}')
+    (tmp_path / "summary.json").write_text('{"seconds": 1, "best": {"step": 1, "pass@1": 0.25, "folder": "best"}}')
+    expected = {"step": 2, "pass@1": 0.5, "num_problems": 4, "grader": "answer", "folder": "best"}
+    assert begun(tmp_path, 2) == ((2, 0.5), expected)
+    assert json.loads((tmp_path / "summary.json").read_text())["seconds"] == 1
+    (tmp_path / "best").rename(tmp_path / "best.former")  # a kill while a better checkpoint took its place
+    assert begun(tmp_path, 2) == ((2, 0.5), expected)
+    assert (tmp_path / "best").is_dir()
+
+
 def test_the_last_step_is_measured_and_can_be_the_best(tmp_path, monkeypatch):
     plan = make_plan(None, parse_overrides(["--held_out_every", "3"]))
     callback = HeldOutCallback(None, plan, None, RunFolder(tmp_path))

@@ -77,6 +77,7 @@ def test_gtpo_trains_with_vllms_options(options, expected, tmp_path, monkeypatch
     trainer.train()
     made = StandIn.made
     assert made.options.items() >= expected.items()
+    assert "detokenize" not in (plan.config.generation_kwargs or {})  # the caller's config stays as it is
     assert made.num_syncs == 2
     last = [entry for entry in trainer.state.log_history if "loss" in entry][-1]
     is_corrected = plan.config.vllm_importance_sampling_correction

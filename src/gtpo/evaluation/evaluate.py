@@ -1,11 +1,12 @@
 """An evaluation: models × problem sets, each pair with its own sample file, and the metrics of these files."""
 
-import contextlib
 import dataclasses
 import errno
+import functools
 import gc
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ from gtpo.models import find_model
 from gtpo.problems import Problem, load_problems, to_messages
 from gtpo.problems.loading import is_own, short_name
 from gtpo.problems.problem import encode_prompt
+
+logger = logging.getLogger(__name__)
 
 BATCH_SIZES = {"transformers": 64, "vllm": 1024}
 """Samples per call by default. vLLM schedules its own batches and needs many requests at once."""
@@ -202,10 +205,18 @@ def _json_columns(problem: Problem) -> dict[str, Any] | None:
     """The other columns of a problem that fit into JSON, for graders of the user; None if there are none."""
     columns: dict[str, Any] = {}
     for name, value in problem.others.items():
-        with contextlib.suppress(TypeError, ValueError, RecursionError):
+        try:
             json.dumps(value, allow_nan=False)
             columns[name] = value
+        except (TypeError, ValueError, RecursionError):
+            _warn_of_column(name)
     return columns or None
+
+
+@functools.cache
+def _warn_of_column(name: str) -> None:
+    """Once per column, not for every row."""
+    logger.warning("The column %r has values that do not reach graders: they do not fit into JSON.", name)
 
 
 def model_name(model: str) -> str:
@@ -222,10 +233,12 @@ def slug(name: str) -> str:
 
 
 def _digest(problems: Sequence[Problem]) -> str:
-    """Identifies the prompts and their gold answers."""
+    """Identifies the prompts, their gold answers, and the other columns that graders get."""
     rows: list[list[Any]] = [[problem.question, problem.answer] for problem in problems]
     for row, problem in zip(rows, problems, strict=True):
         if problem.prompt is not None or problem.system_prompt is not None:
             row += [problem.prompt, problem.system_prompt]
+        if (columns := _json_columns(problem)) is not None:
+            row.append(columns)
     content = json.dumps(rows)
     return hashlib.sha256(content.encode()).hexdigest()[:16]

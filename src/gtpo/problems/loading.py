@@ -9,7 +9,7 @@ from gtpo.errors import ConfigError, DataError, require
 from gtpo.problems.data_sets import read_data_set
 from gtpo.problems.lab import NUM_HELD_OUT, lab_problems
 from gtpo.problems.problem import COLUMNS, Problem
-from gtpo.problems.rows import Row, make_problem, read_problems, read_rows
+from gtpo.problems.rows import Row, fits_field, make_problem, read_problems, read_rows
 from gtpo.problems.sets import PROBLEM_SETS
 
 _TRL_COLUMN = re.compile("(?:prompt|completion|image|environment)s?|completion_ids|trainer_state|log_(?:extra|metric)")
@@ -93,8 +93,13 @@ def _load_own(name: str, split: str, columns: Mapping[str, str] | None, *, needs
                 "the answer contains '####', so it is a complete solution. Keep only the part after '####' as the "
                 "answer; the solution can go into a column 'solution'."
             )
-        names = [name for name in row if name not in COLUMNS and not _TRL_COLUMN.fullmatch(name)]
-        return replace(problem, others={name: row[name] for name in names})
+        others = {
+            name: value
+            for name, value in row.items()
+            if (name not in COLUMNS or (name not in (columns or {}) and not fits_field(name, value)))
+            and not _TRL_COLUMN.fullmatch(name)
+        }
+        return replace(problem, others=others)
 
     if is_file_name(name):
         return read_problems(read_rows(Path(name).expanduser()), read)

@@ -78,11 +78,32 @@ def to_dataset(problems: Iterable[Problem], system_prompt: str | None = SYSTEM_P
     ]
     dataset = Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features=features)
     for name in dict.fromkeys(name for problem in problems for name in problem.others):
+        values = [problem.others.get(name) for problem in problems]
+        if name in features:  # some rows hold what the field cannot, such as a list of solutions
+            values = [
+                problem.others.get(name, None if row[name] == "" else row[name])
+                for problem, row in zip(problems, rows, strict=True)
+            ]
+            dataset = dataset.remove_columns(name)
         try:
-            dataset = dataset.add_column(name, [problem.others.get(name) for problem in problems])
+            dataset = dataset.add_column(name, values)
         except (ValueError, TypeError, OverflowError) as error:  # Arrow's errors derive from the first two
             logger.warning("The column %r does not reach rewards: its values do not fit a data set (%s).", name, error)
+            continue
+        if any(isinstance(value, dict | list) for value in values) and _has_new_keys(dataset[name][:], values):
+            logger.warning(
+                "The objects in the column %r have different keys: rewards get them with all keys, None where a row "
+                "has none. Store them as JSON text to keep them as they are.",
+                name,
+            )
     return dataset
+
+
+def _has_new_keys(stored: Any, given: Any) -> bool:
+    """Whether Arrow has added keys: all objects of a column get the same ones."""
+    if isinstance(stored, dict) and isinstance(given, dict):
+        return stored.keys() != given.keys() or any(_has_new_keys(stored[key], given[key]) for key in stored)
+    return isinstance(stored, list) and isinstance(given, list) and any(map(_has_new_keys, stored, given))
 
 
 def encode_prompt(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:

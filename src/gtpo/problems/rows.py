@@ -51,19 +51,37 @@ def make_problem(
     for name in ("prompt", "answer"):
         if name in given and given[name] not in row:
             raise _missing_column(row, name, given[name])
+    for name in given:
+        value = row.get(given[name])
+        if not fits_field(name, value):
+            remedy = f"Fix the row, or do not map the column to {name!r}: it reaches rewards and graders as it is."
+            raise DataError(f"the column {given[name]!r} does not hold a {name}, got {value!r:.80}. {remedy}")
     has_prompt = names["prompt"] in row and ("prompt" in given or names["question"] not in row)
     prompt = _messages(row, names["prompt"]) if has_prompt else None
     has_answer = needs_answer or bool((_optional_text(row, names["answer"]) or "").strip())
+    fields = {name: value for name, value in row.items() if fits_field(name, value)}
     return Problem(
         question=_question(prompt, names["prompt"]) if prompt else _text(row, "question", names["question"]),
         answer=_text(row, "answer", names["answer"]) if has_answer else "",
-        source=_optional_text(row, names["source"]) or source,
-        solution=_optional_text(row, names["solution"]) or "",
-        subject=_optional_text(row, names["subject"]),
+        source=_optional_text(fields, names["source"]) or source,
+        solution=_optional_text(fields, names["solution"]) or "",
+        subject=_optional_text(fields, names["subject"]),
         level=parse_level(row.get(names["level"])),
         prompt=prompt,
         system_prompt=_system_prompt(row, names["system_prompt"]),
     )
+
+
+def fits_field(name: str, value: object) -> bool:
+    """Whether the optional field `name` of a problem can hold this value of a column.
+
+    >>> fits_field("solution", "2 + 3"), fits_field("solution", ["2", "3"]), fits_field("level", "hard")
+    (True, False, False)
+    """
+    if name == "level":
+        return _is_missing(value) or value == "Level ?" or parse_level(value) is not None
+    is_text = _is_missing(value) or (isinstance(value, str | int | float) and not isinstance(value, bool))
+    return is_text or name not in ("source", "solution", "subject")
 
 
 def parse_level(value: object) -> int | None:
@@ -160,8 +178,11 @@ def _encodable(text: str, column: str) -> str:
 def _optional_text(row: Row, column: str) -> str | None:
     """A column that may be missing or empty, as text; None for missing values, which data frames write as NaN."""
     value = row.get(column)
-    is_missing = value is None or value == "" or (isinstance(value, float) and math.isnan(value))
-    return None if is_missing else _encodable(str(value), column)
+    return None if _is_missing(value) else _encodable(str(value), column)
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 def _read_text(path: Path) -> str:

@@ -201,7 +201,8 @@ def _line(method: str, curves: list[Series], most: int, marks: list[Mark]) -> Li
         ranges += [*np.quantile(rows, (0.25, 0.75), axis=0)]
     drawn = sorted(set().union(*(_drawn(values, most) for values in ranges)))
     y, low, high, *middle = (values[drawn].tolist() for values in ranges)
-    thin = [_thinned(curve, most) for curve in curves] if 1 < len(curves) <= MOST_THIN else []
+    has_thin = 1 < len(curves) <= MOST_THIN or not drawn  # runs that share no step have no mean
+    thin = [_thinned(curve, most) for curve in curves] if has_thin else []
     return Line(method, steps[drawn].tolist(), y, low, high, thin, (middle[0], middle[1]) if middle else None, marks)
 
 

@@ -79,7 +79,8 @@ def _draw_panel(axis: "Axes", panel: Panel, colors: dict[str, str]) -> None:
         axis.set_title(_name(panel.title), parse_math=False)
         axis.set_ylabel(f"{panel.key}@k (%)")
     else:
-        axis.set_ylabel(f"{panel.title} ({panel.unit})" if panel.unit else panel.title)
+        title = _name(panel.title)
+        axis.set_ylabel(f"{title} ({panel.unit})" if panel.unit else title, parse_math=False)
 
 
 def _save(figure: "Figure", colors: dict[str, str], paths: Sequence[Path]) -> None:

@@ -31,7 +31,7 @@ from gtpo.problems.loading import short_name
 from gtpo.training.config.plan import Plan
 from gtpo.training.inputs.data import held_out_problems, sampling_settings
 from gtpo.training.run_folder import RunFolder
-from gtpo.trl.watching.watch import copy_links, link_tree
+from gtpo.trl.watching.watch import copy_links, link_tree, restore_folder
 
 BEST_FOLDER = "best"
 BEST_FILE = "held_out.json"
@@ -106,9 +106,13 @@ class HeldOutCallback(TrainerCallback):
         points: list[tuple[int, float]] = [
             (int(row["step"]), row[ACCURACY]) for row in state.log_history if is_number(row.get(ACCURACY))
         ]
-        self.best = _read_best(folder) if state.global_step else None
-        if self.best and self.best[0] > state.global_step:
-            copy_links(folder)  # that checkpoint may be written again
+        restore_folder(folder)
+        self.best = None
+        if state.global_step and (best := _read_best(folder)):
+            self.best = best["step"], best["pass@1"]
+            self._summarize(best)  # a kill may have come before
+            if best["step"] > state.global_step:
+                copy_links(folder)  # that checkpoint may be written again
         for step, accuracy in points:
             if self._is_best(accuracy) and self._checkpoint(step).is_dir():
                 self._keep(state, step, accuracy)
@@ -220,6 +224,9 @@ class HeldOutCallback(TrainerCallback):
         best = {"step": step, "pass@1": accuracy, "num_problems": len(self.problems), "grader": self.options.grader}
         write_atomic(checkpoint / BEST_FILE, json.dumps(best) + "\n")
         link_tree(checkpoint, self.run.path / BEST_FOLDER)
+        self._summarize(best)
+
+    def _summarize(self, best: dict[str, Any]) -> None:
         self.run.write_summary(best={**best, "folder": BEST_FOLDER})
 
 
@@ -228,11 +235,11 @@ def _portable(error: Exception) -> Exception:
     return error if isinstance(error, GTPOError) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _read_best(folder: Path) -> tuple[int, float] | None:
-    """Step and pass@1 of the best checkpoint so far; None if there is none, or if a kill left it incomplete."""
+def _read_best(folder: Path) -> dict[str, Any] | None:
+    """What was measured of the best checkpoint so far; None if there is none, or if its file is damaged."""
     try:
         best = parse_json((folder / BEST_FILE).read_text())
-        return int(best["step"]), float(best["pass@1"])
+        return {**best, "step": int(best["step"]), "pass@1": float(best["pass@1"])}
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

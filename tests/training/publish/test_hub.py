@@ -92,6 +92,7 @@ def test_the_name_is_that_of_the_run_in_the_users_own_space_by_default(hub):
     assert private == HubTarget("us/other", True, "v2")
     private.create()
     assert hub.sent[-2:] == [("create", "us/other", True), ("us/other", "v2")]
+    assert target("--hub_model_id", "Me/sums").repo == "Me/sums"  # the hub ignores case
 
 
 WRONG = {

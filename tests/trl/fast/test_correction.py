@@ -11,7 +11,7 @@ from trl.trainer import grpo_trainer
 
 from gtpo.trl.fast.correction import METRICS, MODES, has_dropout
 from tests.tiny import save_tiny_model
-from tests.trl.ragged import Fast, Stock, Watched, distance, rollout_with_tools, run
+from tests.trl.ragged import Fast, Stock, Watched, distance, rollout, rollout_with_tools, run
 
 
 class CorrectedStock(Stock):
@@ -69,6 +69,25 @@ def test_gradients_and_metrics_are_those_of_trl_without_its_pass(mode, model, tm
     assert ours == pytest.approx(expected, rel=1e-4)
 
 
+def never_ending(prompts: list[str], trainer: Any) -> dict[str, Any]:
+    output = rollout(prompts, trainer)
+    output["completion_ids"] = [[*ids[:-1], 51] for ids in output["completion_ids"]]
+    return output
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_step_whose_completions_are_all_masked_logs_what_trl_logs(mode, model, tmp_path):
+    options = {"rollout_func": never_ending, "mask_truncated_completions": True, "vllm_importance_sampling_mode": mode}
+    stock, fast = (
+        run(model, tmp_path, trainer=trainer, reward=never_tied, **options, max_steps=1)
+        for trainer in (CorrectedStock, CorrectedFast)
+    )
+    assert not fast.scoring
+    ours, expected = ({name: trainer.state.log_history[0][name] for name in METRICS} for trainer in (fast, stock))
+    assert ours == expected
+    assert ours["sampling/sampling_logp_difference/max"] == 0
+
+
 @pytest.mark.parametrize(
     ("trainer", "options"),
     [
@@ -113,9 +132,12 @@ def test_a_reference_model_is_still_scored(model, tmp_path):
     assert all("ref_per_token_logps" in batch and "old_per_token_logps" not in batch for batch in fast.batches)
 
 
-def test_dropout_is_found_in_modules_and_in_attributes():
-    attention = torch.nn.Linear(2, 2)
-    assert not has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0), attention))
+def test_dropout_and_router_noise_are_found_in_modules_and_in_attributes():
+    assert not has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0)))
     assert has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.1)))
-    attention.attention_dropout = 0.1
-    assert has_dropout(torch.nn.Sequential(attention))
+    for name in ("attention_dropout", "router_jitter_noise"):
+        module = torch.nn.Linear(2, 2)
+        setattr(module, name, 0.0)
+        assert not has_dropout(torch.nn.Sequential(module))
+        setattr(module, name, 0.1)
+        assert has_dropout(torch.nn.Sequential(module))

@@ -2,6 +2,7 @@
 
 import json
 from math import nan
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -203,6 +204,33 @@ def test_the_last_healthy_checkpoint_survives_a_run_that_writes_its_step_again(t
     (checkpoint / "weights").write_text("other weights of step 10")  # in place, as transformers does
     assert (tmp_path / "last-healthy" / "weights").read_text() == "10"
     assert after.callback.kept is None
+
+
+def test_a_kill_while_a_checkpoint_replaces_the_last_healthy_one_loses_neither(tmp_path, monkeypatch):
+    target = tmp_path / "last-healthy"
+    before = Loop(HealthCallback(), tmp_path)
+    for _ in range(10):
+        before.log(format=0.9)
+    before.save()
+    before.end()
+    before.log(format=0.9)
+    before.save()
+    rename = Path.rename
+
+    def killed(path, new):
+        if new == target:
+            raise KeyboardInterrupt
+        return rename(path, new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            before.end()
+    after = Loop(HealthCallback(), tmp_path)
+    after.state.log_history, after.state.global_step = before.state.log_history, 11
+    after.callback.on_train_begin(after.arguments, after.state, after.control)
+    assert after.callback.kept == (0, 10)
+    assert (target / "weights").read_text() == "10"
 
 
 def test_evaluation_rows_are_ignored(tmp_path):

@@ -90,7 +90,7 @@ def hub_target(plan: Plan) -> HubTarget | None:
         raise ConfigError(f"push_to_hub: the hub does not accept the login: {_reason(error)}. {remedy}.") from error
     names = [user["name"], *(organization["name"] for organization in user.get("orgs", []))]
     owner, _, name = repo.rpartition("/")
-    if owner and owner not in names:
+    if owner and owner.lower() not in map(str.lower, names):  # the hub ignores case
         raise ConfigError(f"hub_model_id={repo}: you can write to {', '.join(names)}, not to {owner}. Choose one.")
     return HubTarget(f"{owner or names[0]}/{name}", config.hub_private_repo, config.hub_revision)
 

@@ -5,6 +5,7 @@ the truncated ratio of the two, and scores the entire generation batch before th
 stay the same in between, the update computes the same log-probs: there the ratios are filled in here.
 """
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +23,8 @@ METRICS = (
     "sampling/importance_sampling_ratio/max",
 )
 """What TRL logs of the correction. Without the scoring pass it covers the completions that the update trains on."""
+_RANDOM = re.compile("dropout|jitter")
+"""Names of rates in modules that draw random numbers: of attention, and of the routers of mixtures of experts."""
 
 
 class CorrectionInUpdate(_Parent):
@@ -115,8 +118,7 @@ class CorrectionInUpdate(_Parent):
         """Log the five numbers of TRL over the micro-batches of an optimizer step."""
         difference, ratio = torch.cat(self._differences), torch.cat(self._ratios)
         self._differences, self._ratios = [], []
-        if not ratio.numel():
-            difference = ratio = ratio.new_zeros(1)
+        difference, ratio = (values if values.numel() else values.new_zeros(1) for values in (difference, ratio))
         local = [difference.mean(), difference.max(), ratio.min(), ratio.mean(), ratio.max()]
         gathered = self.accelerator.gather(torch.stack(local).unsqueeze(0))
         means, lowest, highest = gathered.mean(dim=0), gathered.amin(dim=0), gathered.amax(dim=0)
@@ -129,6 +131,6 @@ def has_dropout(model: nn.Module) -> bool:
     """Whether two passes in training mode may give different log-probs."""
     return any(
         (isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0)
-        or any(isinstance(value, float) and value > 0 and "dropout" in name for name, value in vars(module).items())
+        or any(isinstance(value, float) and value > 0 and _RANDOM.search(name) for name, value in vars(module).items())
         for module in model.modules()
     )

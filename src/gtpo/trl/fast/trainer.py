@@ -1,5 +1,6 @@
 """FastGRPOTrainer: TRL's GRPOTrainer with padding-free updates and exact resume."""
 
+import copy
 import importlib.metadata
 from typing import Any
 
@@ -37,5 +38,6 @@ class FastGRPOTrainer(CorrectionInUpdate, TrimmedBatches, ExactResume, GRPOTrain
         if args is not None and args.use_vllm and args.vllm_mode == "colocate" and samples_itself:
             sampling: dict[str, Any] = args.generation_kwargs or {}
             if "stop" not in sampling:  # vLLM finds stop strings in the text
+                args = copy.copy(args)  # the caller may use it again
                 args.generation_kwargs = {"detokenize": False, "flat_logprobs": True, **sampling}
         super().__init__(model, reward_funcs, args, *rest, **kwargs)

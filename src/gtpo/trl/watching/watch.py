@@ -112,6 +112,8 @@ class HealthCallback(TrainerCallback):
         self.vocab_size = _vocab_size(model)
         threshold, held_out = getattr(args, "entropy_threshold", None), read_held_out(Path(args.output_dir))
         self.health = Health(entropy_threshold=threshold, held_out=held_out)
+        if state.is_world_process_zero:
+            restore_folder(Path(args.output_dir) / HEALTHY_FOLDER)
         self.kept = _kept_in(Path(args.output_dir) / HEALTHY_FOLDER) if state.global_step else None
         if self.kept is not None and self.kept[1] > state.global_step:
             self.kept = None  # the run continues from an earlier step, and may write that checkpoint again
@@ -169,8 +171,7 @@ class HealthCallback(TrainerCallback):
             self._drop_candidate(args, state)
             return
         target = Path(args.output_dir) / HEALTHY_FOLDER
-        shutil.rmtree(target, ignore_errors=True)
-        target.with_name(CANDIDATE_FOLDER).rename(target)
+        replace_folder(target.with_name(CANDIDATE_FOLDER), target)
         self.kept, self.candidate = (level, step), None
 
     def _drop_candidate(self, args: Any, state: TrainerState) -> None:
@@ -243,5 +244,24 @@ def link_tree(source: Path, target: Path) -> None:
         except (OSError, shutil.Error):
             shutil.rmtree(partial, ignore_errors=True)  # a full disk needs the space for checkpoints
             raise
-    shutil.rmtree(target, ignore_errors=True)
-    partial.rename(target)
+    replace_folder(partial, target)
+
+
+def replace_folder(folder: Path, target: Path) -> None:
+    """Rename `folder` to `target`. The former `target` is deleted last: `restore_folder` finds it after a kill."""
+    former = _former(target)
+    if target.exists():
+        shutil.rmtree(former, ignore_errors=True)
+        target.rename(former)
+    folder.rename(target)
+    shutil.rmtree(former, ignore_errors=True)
+
+
+def restore_folder(target: Path) -> None:
+    """Put back the former `target` if a kill came before its replacement."""
+    if _former(target).is_dir() and not target.exists():
+        _former(target).rename(target)
+
+
+def _former(target: Path) -> Path:
+    return target.with_name(f"{target.name}.former")
