@@ -23,6 +23,7 @@ from experiments.leaderboard.protocol import (
     PRIMARY_ARMS,
     PRIMARY_SETTING,
     SETTINGS,
+    lab_jobs,
 )
 from experiments.leaderboard.standings import Standing, standings, summary, table
 from experiments.present.lab_figures import STYLE, draw_difference, figure_of, name_rows
@@ -36,23 +37,23 @@ Settings = Mapping[str, Mapping[str, Sequence[Standing]]]
 """The standings of each setting, by outcome."""
 
 
-def page(by_setting: Settings) -> str:
-    """What each setting shows, and its table, in Markdown."""
+def page(by_setting: Settings, num_done: int) -> str:
+    """What each setting shows, and its table, in Markdown, with the number of runs that are done."""
     *titles, last = (ARMS[arm].title for arm in PRIMARY_ARMS)
     primary = f"{', '.join(titles)} and {last}"
     alternative = "Differences in pass@8 and pass@1 between every method and GRPO, with their 95 % intervals"
     parts = [
         "# Leaderboard of credit schemes",
-        "Does a credit scheme solve more problems with eight tries than GRPO? Every scheme of [credit](credit.md) "
-        "was trained in the lab under a [protocol](../experiments/leaderboard/protocol.md) that was fixed before the "
-        "first run.",
+        "Does a credit scheme solve more problems with eight tries than GRPO? The schemes of [credit](credit.md) are "
+        "trained in the lab under a [protocol](../experiments/leaderboard/protocol.md) that was fixed before the "
+        f"first run. {num_done} of its {len(lab_jobs())} runs are done.",
         "\n".join(
             f"- *{setting}*, {outcome}. {summary(found)}"
             for setting, by_outcome in by_setting.items()
             for outcome, found in by_outcome.items()
         ),
-        "All others are not shown to differ. Better or worse needs a 95 % interval over seeds that excludes 0 and, "
-        "for a primary, Holm's p below 0.05. Primary, and in bold, are "
+        "A method that is not named is not shown to differ. Better or worse needs a 95 % interval over seeds that "
+        "excludes 0 and, for a primary, Holm's p below 0.05. Primary, and in bold, are "
         f"{primary} by {OUTCOME} in the setting {PRIMARY_SETTING}; everything else is exploratory.",
         f"![{alternative}]({FIGURE})",
     ]
@@ -128,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     figure = options.page.parent / FIGURE
     with mpl.rc_context(STYLE):
         draw(by_setting, figure)
-    options.page.write_text(page(by_setting))
+    options.page.write_text(page(by_setting, len(records.keys() & set(lab_jobs()))))
     sys.stdout.write(f"{options.page}\n{figure}\n")
     return 0
 
