@@ -11,6 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 
 train: $(VENV)/.installed  ## the lab: a tiny model learns sums
 	$(VENV)/bin/gtpo train
+	@echo "The command gtpo is in $(VENV)/bin: . $(VENV)/bin/activate"
 
 test: $(VENV)/.installed  ## format, lint, dependencies, types, and every test that is not slow
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" scripts/check
@@ -49,6 +50,7 @@ clean:
 	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist site src/*.egg-info
 
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV): some minutes, the first time only."
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	touch $@

@@ -186,7 +186,7 @@ def test_health_takes_the_held_out_problems_into_account(tmp_path, capsys):
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps({**summary, "before": {"accuracy": 0.5}}))
     assert main(["health", str(folder)]) == 0
-    assert "collapsing: held-out accuracy fell from 50 % to 10 %" in capsys.readouterr().out
+    assert "collapsing (first at step 20): held-out accuracy fell from 50 % to 10 %" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["report"], ["health"], ["compare", "--vs", "x"]])

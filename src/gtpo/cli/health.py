@@ -82,10 +82,11 @@ def _print(documents: list[dict[str, Any]]) -> None:
         console.print(head.append(document["verdict"], style=f"bold {color}"))
         if document["verdict"] == UNKNOWN:
             console.print(Text(f"  {document['reason']}."))
+        first_steps = {(alarm["kind"], alarm["level"]): alarm["first_step"] for alarm in document["history"]}
         for finding in document["findings"]:
-            name = NAMES[finding["level"]]
+            name, first = NAMES[finding["level"]], first_steps[finding["kind"], finding["level"]]
             reason = printable(finding["reason"])  # may contain the name of a reward function
-            console.print(Text(f"  {name}: {reason}.\n    What to try: {finding['remedy']}."))
+            console.print(Text(f"  {name} (first at step {first}): {reason}.\n    What to try: {finding['remedy']}."))
         present = {finding["kind"]: finding["level"] for finding in reversed(document["findings"])}
         earlier = [alarm for alarm in document["history"] if alarm["level"] > present.get(alarm["kind"], 0)]
         if earlier:

@@ -55,7 +55,7 @@ def _hint(runs: "Sequence[Run]") -> None:
     unseen = [run for run in runs if run.has_groups and not run.token_page.is_file()]
     if unseen:
         command = f"gtpo inspect {shlex.quote(str(unseen[0].path))}"
-        others = f" (and for {len(unseen) - 1} more runs)" if unseen[1:] else ""
+        others = f" (and for {len(unseen) - 1} more)" if unseen[1:] else ""
         hint = f"To link the curves to the recorded groups, run {command}{others}, then this command again."
         sys.stdout.write(printable(hint) + "\n")
 
