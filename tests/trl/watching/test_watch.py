@@ -279,3 +279,4 @@ def test_a_folder_that_cannot_be_deleted_does_not_end_the_run(tmp_path, monkeypa
 
     monkeypatch.setattr("os.unlink", refuse)
     discard_worse_model(tmp_path, 40)
+    assert (tmp_path / "last-healthy" / "trainer_state.json").exists()  # deleting it was tried, and refused
