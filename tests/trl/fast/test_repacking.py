@@ -16,13 +16,16 @@ class Stub(TrimmedBatches):
 
     beta, model = 0.0, None
 
-    def __init__(self, loss_type: str, elsewhere: int) -> None:
-        self.loss_type = loss_type
+    def __init__(self, loss_type: str, elsewhere: int, *, shares: bool) -> None:
+        self.loss_type, self.shares = loss_type, shares
 
         def gather(_, own):
             return torch.cat([own, (torch.arange(own.shape[1]) < elsewhere).long().unsqueeze(0)])
 
         self.accelerator = type("A", (), {"gather": gather})()
+
+    def _shares_prompts(self, model):
+        return self.shares
 
     def _padding(self, model):
         return Padding(completions=True, prompts=True)
@@ -40,7 +43,7 @@ def blocks(draw):
         ids = (torch.arange(size) + number * size + 1)[:, None] * 10 + torch.arange(width)
         batches.append(
             {
-                "prompt_ids": ids[:, :1],
+                "prompt_ids": ids[:, :1] // 20,  # two rows have the same prompt
                 "prompt_mask": torch.ones(size, 1, dtype=torch.int64),
                 "completion_ids": ids,
                 "completion_mask": mask,
@@ -66,34 +69,43 @@ def factors_of(batches, loss_type):
     return factors
 
 
-@given(block=blocks(), loss_type=st.sampled_from(["grpo", "bnpo", "dr_grpo", "dapo"]), elsewhere=st.integers(0, 20))
-def test_every_row_keeps_its_factors_and_processes_agree_on_sizes(block, loss_type, elsewhere):
+@given(
+    block=blocks(),
+    loss_type=st.sampled_from(["grpo", "bnpo", "dr_grpo", "dapo"]),
+    elsewhere=st.integers(0, 20),
+    shares=st.booleans(),
+)
+def test_every_row_keeps_its_factors_and_processes_agree_on_sizes(block, loss_type, elsewhere, shares):
     before, num_rows = factors_of(block, loss_type), sum(len(batch["advantages"]) for batch in block)
     elsewhere = min(elsewhere, num_rows)
-    after = Stub(loss_type, elsewhere)._repacked(block)
+    after = Stub(loss_type, elsewhere, shares=shares)._repacked(block)
     assert factors_of(after, loss_type) == {row: pytest.approx(factors) for row, factors in before.items()}
     sizes = [len(batch["advantages"]) for batch in after]
     assert len(after) == len(block)
     assert sum(sizes) == max(len(before), elsewhere, len(block))
     assert min(sizes) >= 1
     widths = [batch["completion_mask"].shape[1] for batch in after]
-    assert widths == sorted(widths, reverse=True) or not (before or elsewhere)
+    assert widths == sorted(widths, reverse=True) or shares or not (before or elsewhere)
     assert widths == [max(1, int(batch["completion_mask"].sum(1).max())) for batch in after]
 
 
 @given(
-    columns=st.lists(st.integers(0, 9), min_size=1, max_size=8).map(lambda x: sorted(x, reverse=True)),
+    columns=st.lists(st.integers(0, 9), min_size=1, max_size=8),
     num_parts=st.integers(1, 8),
+    is_padded=st.booleans(),
 )
-def test_the_largest_part_is_as_small_as_it_can_be(columns, num_parts):
+def test_the_largest_part_is_as_small_as_it_can_be(columns, num_parts, is_padded):
     num_parts = min(num_parts, len(columns))
+    if is_padded:
+        columns.sort(reverse=True)
 
     def largest(sizes):
         ends = [0, *itertools.accumulate(sizes)]
-        return max(columns[first] * (stop - first) for first, stop in itertools.pairwise(ends))
+        parts = [columns[first:stop] for first, stop in itertools.pairwise(ends)]
+        return max(part[0] * len(part) if is_padded else sum(part) for part in parts)
 
     every = itertools.product(range(1, len(columns) + 1), repeat=num_parts)
     possible = [sizes for sizes in every if sum(sizes) == len(columns)]
-    sizes = balanced_sizes(columns, num_parts)
+    sizes = balanced_sizes(columns, num_parts, is_padded=is_padded)
     assert tuple(sizes) in possible
     assert largest(sizes) == min(map(largest, possible))

@@ -25,7 +25,8 @@ class FastGRPOTrainer(CorrectionInUpdate, TrimmedBatches, ExactResume, GRPOTrain
     trainer.train()
     ```
 
-    Updates and scoring passes compute no padding and leave out completions without weight (gtpo.trl.fast.trimming),
+    Updates and scoring passes compute no padding, compute the prompt of a group once where the model allows it, and
+    leave out completions without weight (gtpo.trl.fast.trimming, gtpo.trl.fast.sharing),
     and `train(resume_from_checkpoint=True)` continues exactly where the last complete checkpoint was written
     (gtpo.trl.fast.resume). Where an option rules out other micro-batches, a warning is logged and TRL's are used. A
     colocated vLLM returns token ids without their text, which TRL does not use, and the correction for its log-probs

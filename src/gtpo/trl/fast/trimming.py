@@ -1,26 +1,27 @@
 """Padding-free updates.
 
 TRL pads every micro-batch to the longest completion of the entire generation batch. Here the rows of one optimizer
-step are sorted by length, longest first, and redistributed over the same number of micro-batches, so that all have
-about the same number of tokens. Each micro-batch is cut to its own longest prompt and completion, and completions
-whose advantages are all zero are left out. The gradient of the step does not change: a row never leaves its optimizer
-step, and where the divisor of the loss changes, the row's advantages are rescaled. All processes agree on the number
-of rows of each micro-batch, so they stay in step.
+step are sorted, longest first, and redistributed over the same number of micro-batches, so that all have about the
+same number of tokens. Completions of one prompt stay together where they can share it (gtpo.trl.fast.sharing). Each
+micro-batch is cut to its own longest prompt and completion, and completions whose advantages are all zero are left
+out. The gradient of the step does not change: a row never leaves its optimizer step, and where the divisor of the loss
+changes, the row's advantages are rescaled. All processes agree on the number of rows of each micro-batch, so they stay
+in step.
 """
 
 import logging
 import math
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding, lengths
+from gtpo.trl.fast.sharing import SharedPrompts, shared_order
 
-_Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 logger = logging.getLogger(__name__)
 
 LOSS_DIVISORS = {
@@ -36,7 +37,7 @@ LOSS_DIVISORS = {
 """What a loss divides its sum over the rows of a micro-batch by: its rows, its tokens, or a number of the step."""
 
 
-class TrimmedBatches(_Parent):
+class TrimmedBatches(SharedPrompts):
     """Mixin for GRPO trainers with one advantage per completion or per token. `args.trim_batches=False` disables it.
 
     Where an option does not allow it, a warning gives the reason, and micro-batches keep TRL's rows or stay unchanged.
@@ -106,8 +107,7 @@ class TrimmedBatches(_Parent):
         advantages = rows["advantages"]
         per_token = advantages.reshape(len(advantages), -1) * _trained(rows)
         has_weight = per_token.ne(0).any(dim=1) if self.beta == 0.0 else torch.ones_like(divisors).bool()
-        columns = padding.columns(rows["prompt_mask"], rows["completion_mask"]) * has_weight
-        columns, order = columns.sort(descending=True, stable=True)
+        order, columns = self._order(padding, rows, has_weight)
         columns = self.accelerator.gather(columns.unsqueeze(0)).amax(dim=0)  # the largest of all processes
         num_rows = max(len(block), int(columns.ne(0).sum()))
         if columns.any():  # rows that stay only to reach this number need a single token
@@ -115,7 +115,8 @@ class TrimmedBatches(_Parent):
         if self.beta != 0.0 and LOSS_DIVISORS[self.loss_type] == "rows":
             sizes = [len(batch["advantages"]) for batch in block]  # advantages do not rescale the KL term
         else:
-            sizes = balanced_sizes(columns[:num_rows].tolist(), len(block))
+            is_padded = not self._shares_prompts(self.model)
+            sizes = balanced_sizes(columns[:num_rows].tolist(), len(block), is_padded=is_padded)
         repacked: list[dict[str, Any]] = []
         for index in order[:num_rows].split(sizes):
             batch = {key: value if key in SHARED_KEYS else value[index] for key, value in rows.items()}
@@ -123,6 +124,17 @@ class TrimmedBatches(_Parent):
             batch["advantages"] = batch["advantages"] * scale.reshape(-1, *[1] * (advantages.dim() - 1))
             repacked.append(padding.cut(batch))
         return repacked
+
+    def _order(self, padding: Padding, rows: dict[str, Any], has_weight: Tensor) -> tuple[Tensor, Tensor]:
+        """An order of the rows, those without weight last, and the columns that each of them needs, in this order."""
+        completion_mask, prompt_mask = rows["completion_mask"], rows["prompt_mask"]
+        if self._shares_prompts(self.model):
+            used = lengths(completion_mask).clamp(min=1) * has_weight
+            order, columns = shared_order(rows["prompt_ids"], prompt_mask, used.tolist())
+            return used.new_tensor(order), used.new_tensor(columns)
+        columns = padding.columns(prompt_mask, completion_mask) * has_weight
+        columns, order = columns.sort(descending=True, stable=True)
+        return order, columns
 
     def _divisor(self, batch: dict[str, Any]) -> Tensor:
         """The divisor of TRL's sum over the rows of this micro-batch, up to a constant factor."""
@@ -142,7 +154,7 @@ class TrimmedBatches(_Parent):
         compute_entropy: bool = False,
         **others: Any,
     ) -> Any:
-        """Scoring passes over a generation batch run on rows sorted by length, each chunk cut to its longest row."""
+        """Scoring passes over a generation batch run on sorted rows, each chunk cut to its longest one."""
         is_scoring = batch_size is not None and not torch.is_grad_enabled()
         is_trimmed = is_scoring and self._is_trimming() and not self._is_vlm
         unknown = [name for name, value in others.items() if value is not None and value is not False]
@@ -154,7 +166,9 @@ class TrimmedBatches(_Parent):
                 model, input_ids, attention_mask, logits_to_keep, **others
             )
         padding, start = self._padding(model), input_ids.shape[1] - logits_to_keep
-        order = lengths(attention_mask[:, start:]).argsort(descending=True, stable=True)
+        rows = {"prompt_ids": input_ids[:, :start], "prompt_mask": attention_mask[:, :start]}
+        rows["completion_mask"] = attention_mask[:, start:]
+        order, _ = self._order(padding, rows, torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device))
         chunks: list[tuple[Tensor | None, ...]] = []
         for index in order.split(batch_size):
             ids, mask = input_ids[index], attention_mask[index]
@@ -186,22 +200,30 @@ def _trained(batch: dict[str, Any]) -> Tensor:
     return mask * batch["tool_mask"] if "tool_mask" in batch else mask
 
 
-def balanced_sizes(columns: list[int], num_parts: int) -> list[int]:
-    """How many consecutive rows each part gets, so that the most columns of a part, padded, are as few as possible.
+def balanced_sizes(columns: list[int], num_parts: int, *, is_padded: bool = True) -> list[int]:
+    """How many consecutive rows each part gets, so that the most columns of a part are as few as possible.
 
-    `columns` has the columns that each row needs, longest first, and every part gets at least one row.
+    `columns` has the columns that each row needs. With `is_padded` they come longest first, and the rows of a part are
+    padded to its first. Every part gets at least one row.
 
     >>> balanced_sizes([9, 4, 3, 2, 2, 2], 3)
     [1, 2, 3]
+    >>> balanced_sizes([9, 4, 3, 2, 2, 2], 2, is_padded=False)
+    [2, 4]
     """
+    before = [0, *accumulate(columns)]
+
+    def used(first: int, stop: int) -> int:
+        return columns[first] * (stop - first) if is_padded else before[stop] - before[first]
 
     def filled(limit: int) -> list[int]:
         sizes: list[int] = []
         for num_left in reversed(range(num_parts)):
             first = sum(sizes)
-            sizes.append(min(max(1, limit // max(1, columns[first])), len(columns) - first - num_left))
+            stops = range(first + 2, len(columns) - num_left + 1)  # those beyond the one row that every part gets
+            sizes.append(1 + bisect_left(stops, True, key=lambda stop: used(first, stop) > limit))
         return sizes
 
-    limits = range(columns[0] * len(columns) + 1)
+    limits = range(max(used(0, len(columns)), 1) + 1)
     limit = bisect_left(limits, True, key=lambda limit: sum(filled(limit)) == len(columns))
     return filled(limit)
