@@ -40,11 +40,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="folder for the files of the runs")
     parser.add_argument("--providers", nargs="+", choices=tuple(PROVIDERS), default=["TRL", "GRPO", "GTPO"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--evaluators", type=int, default=0, help="processes that help with the measurements")
     parser.add_argument("--first", type=int, default=8, help="step of the first measurement")
     parser.add_argument("--every", type=int, default=4, help="steps between measurements")
     parser.add_argument("--steps", type=int, default=48, help="most steps of a run")
     parser.add_argument("--micro-batch", type=int, default=32)
-    parser.add_argument("--gpu-memory", type=float, default=0.17, help="share of the card that vLLM takes")
+    parser.add_argument("--gpu-memory", type=float, default=0.08, help="share of the card that vLLM takes")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no run after this time")
     parser.add_argument("--summary", type=Path, help="only read the runs of this folder and print crossings")
     parser.add_argument("--append", type=Path, help="with --summary: results.csv to add the rows to")
@@ -72,9 +73,12 @@ class HeldOut:
     """Test problems, answered by the policy that the trainer's vLLM engine holds."""
 
     def __init__(self, options: argparse.Namespace) -> None:
+        from evaluators import Evaluators
+
         from gtpo.problems import load_problems, to_dataset
 
         self.is_tiny = options.size == "tiny"
+        self.evaluators = Evaluators(options.model, options.evaluators)
         self.num_samples = 2 if self.is_tiny else NUM_SAMPLES
         name, limit = ("lab", 4) if self.is_tiny else ("gsm8k", NUM_PROBLEMS)
         self.rows = list(to_dataset(load_problems(name, split="test", data_dir=options.data, limit=limit)))
@@ -82,7 +86,7 @@ class HeldOut:
     def measure(self, trainer: Any) -> dict[str, float]:
         from gtpo.rewards import correctness_reward, format_reward
 
-        trainer.vllm_generation.sync_weights()
+        start = time.perf_counter()
         tokenizer = trainer.processing_class
         prompts = [
             tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
@@ -94,17 +98,15 @@ class HeldOut:
         scores = correctness_reward(texts, golds, prompts=questions, require_format=False)
         is_formatted = [score == 10 for score in format_reward(texts)]
         right = sum(score == 10 for score in scores)
-        return {"pass_at_1": right / len(texts), "format": sum(is_formatted) / len(texts)}
+        measured = time.perf_counter() - start
+        return {"pass_at_1": right / len(texts), "format": sum(is_formatted) / len(texts), "measuring": measured}
 
     def _answers(self, trainer: Any, prompts: list[list[int]]) -> list[str]:
         if self.is_tiny:
             return trainer.processing_class.batch_decode(trainer.vllm_generation.generate(prompts)[1])
-        from vllm import SamplingParams
-
-        inputs = [{"prompt_token_ids": prompt} for prompt in prompts]
-        settings = SamplingParams(temperature=TEMPERATURE, max_tokens=300)
-        outputs = trainer.vllm_generation.llm.generate(inputs, settings, use_tqdm=False)
-        return [output.outputs[0].text for output in outputs]
+        return trainer.processing_class.batch_decode(
+            self.evaluators.ids(trainer, prompts, TEMPERATURE, 300), skip_special_tokens=True
+        )
 
 
 class Run:
@@ -284,8 +286,9 @@ def main() -> None:
 
         replace_vllm()
     else:
-        share_engine(max_num_seqs=1024)  # for the measurements; a step samples 256
+        share_engine()
     start, held_out = time.monotonic(), HeldOut(options)
+    held_out.evaluators.wait()
     for seed, place in itertools.product(options.seeds, range(len(options.providers))):
         provider = options.providers[(seed + place) % len(options.providers)]
         run = Run(options, provider, seed, held_out, clock)

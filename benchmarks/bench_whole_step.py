@@ -10,7 +10,9 @@ soon as the run ends; runs whose file exists are skipped. The first two steps wa
 """
 
 import argparse
+import copy
 import dataclasses
+import functools
 import gc
 import json
 import os
@@ -37,6 +39,7 @@ PROVIDERS = {
     "TRL": "TRL GRPO",
     "GRPO": "FastGRPO",
     "GTPO": "GTPO",
+    "SEPARATE": "FastGRPO, a prompt per completion",
     "TWICE": "FastGRPO, twice the prompts",
 }
 
@@ -209,6 +212,23 @@ def share_engine(**changes: Any) -> None:
     vllm_generation.LLM = shared
 
 
+@functools.cache
+def stored_model(folder: str) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+
+
+def fresh_model(folder: str) -> Any:
+    """The untrained model with weights in fp32. The folder is read once per process."""
+    import torch
+
+    model = copy.deepcopy(stored_model(folder))
+    model.config.dtype = torch.float32
+    return model.to("cuda" if torch.cuda.is_available() else "cpu").float()
+
+
 def make_trainer(options: argparse.Namespace, job: Job, folder: str) -> Any:
     from transformers import PrinterCallback
 
@@ -251,15 +271,16 @@ def make_trainer(options: argparse.Namespace, job: Job, folder: str) -> Any:
         "report_to": "none",
         "disable_tqdm": True,
         "bf16": not is_tiny,
-        "model_init_kwargs": {"dtype": "float32"},
     }
-    model = str(lab_model_dir()) if is_tiny else options.model
+    model = fresh_model(str(lab_model_dir()) if is_tiny else options.model)
     data = to_dataset(problems)
     if job.provider == "GTPO":
         trainer: Any = GTPOTrainer(model, paper_reward, GTPOConfig(**common), data)
     else:
         trainer_class = GRPOTrainer if job.provider == "TRL" else FastGRPOTrainer
         trainer = trainer_class(model, paper_reward, GRPOConfig(**common, **GRPO), data)
+    if job.provider == "SEPARATE":
+        trainer._shares_prompts = lambda _: False
     trainer.remove_callback(PrinterCallback)
     return trainer
 

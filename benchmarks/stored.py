@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl.generation.vllm_generation import VLLMGeneration
 
 from gtpo.training import prepare
+from gtpo.trl.fast.generation import LeanGeneration
 
 PAD, EOS, UNK = 0, 1, 2
 SHAPES: dict[str, dict[str, int]] = {
@@ -150,3 +151,4 @@ def replace_vllm() -> None:
     prepare.is_vllm_available = lambda: True
     VLLMGeneration._init_vllm = VLLMGeneration.sync_weights = lambda self: None
     VLLMGeneration.generate = generate
+    LeanGeneration.adopt = lambda generation: None

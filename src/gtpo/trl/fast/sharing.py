@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -130,7 +130,7 @@ class PackedRows:
         return values.flatten()[self.places.clamp(min=0)].masked_fill(self.places < 0, 0.0)
 
     @contextlib.contextmanager
-    def replacing_inputs(self, model: Any) -> Iterator[None]:
+    def replacing_inputs(self, model: Any) -> Generator[None]:
         """Let the model see the mask and the positions of packed rows. The mask of the caller says what is scored."""
         queries, keys = self.segments.unsqueeze(2), self.segments.unsqueeze(1)
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)

@@ -7,6 +7,7 @@ from typing import Any
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo.trl.fast.correction import CorrectionInUpdate
+from gtpo.trl.fast.generation import REQUEST, LeanGeneration
 from gtpo.trl.fast.resume import ExactResume
 from gtpo.trl.fast.trimming import TrimmedBatches
 from gtpo.trl.versions import warn_if_untested
@@ -40,5 +41,6 @@ class FastGRPOTrainer(CorrectionInUpdate, TrimmedBatches, ExactResume, GRPOTrain
             sampling: dict[str, Any] = args.generation_kwargs or {}
             if "stop" not in sampling:  # vLLM finds stop strings in the text
                 args = copy.copy(args)  # the caller may use it again
-                args.generation_kwargs = {"detokenize": False, "flat_logprobs": True, **sampling}
+                args.generation_kwargs = {**REQUEST, **sampling}
         super().__init__(model, reward_funcs, args, *rest, **kwargs)
+        LeanGeneration.adopt(getattr(self, "vllm_generation", None))
