@@ -1,12 +1,9 @@
 """Generation with a colocated vLLM: the same completions, log-probs and weights with less work for Python.
 
 Decoding waits for Python, and so does what comes before and after it: TRL loads every parameter by a call of its own,
-reads each log-prob from a dict, and Python's garbage collector looks for cycles among the objects of every token.
+and reads each log-prob from a dict.
 """
 
-import contextlib
-import gc
-from collections.abc import Generator
 from typing import Any
 from unittest import mock
 
@@ -35,20 +32,8 @@ class LeanGeneration(VLLMGeneration):
         self.llm.reset_prefix_cache()
 
     def generate(self, *args: Any, **kwargs: Any) -> Any:
-        with without_collection(), mock.patch.object(vllm_generation, "extract_logprobs", read_logprobs):
+        with mock.patch.object(vllm_generation, "extract_logprobs", read_logprobs):
             return super().generate(*args, **kwargs)
-
-
-@contextlib.contextmanager
-def without_collection() -> Generator[None]:
-    """No garbage collection: reference counts free what decoding leaves behind."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 _extract_logprobs = vllm_generation.extract_logprobs
