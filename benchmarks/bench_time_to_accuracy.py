@@ -41,10 +41,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--providers", nargs="+", choices=tuple(PROVIDERS), default=["TRL", "GRPO", "GTPO"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--evaluators", type=int, default=0, help="processes that help with the measurements")
-    parser.add_argument("--first", type=int, default=8, help="step of the first measurement")
-    parser.add_argument("--every", type=int, default=4, help="steps between measurements")
+    parser.add_argument("--first", type=int, default=12, help="step of the first measurement")
+    parser.add_argument("--every", type=int, default=6, help="steps between measurements")
     parser.add_argument("--steps", type=int, default=48, help="most steps of a run")
-    parser.add_argument("--micro-batch", type=int, default=32)
+    parser.add_argument("--micro-batch", type=int, default=32, help="of TRL")
+    parser.add_argument("--own-micro-batch", type=int, default=64, help="of the others, in the same memory")
     parser.add_argument("--gpu-memory", type=float, default=0.08, help="share of the card that vLLM takes")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no run after this time")
     parser.add_argument("--summary", type=Path, help="only read the runs of this folder and print crossings")
@@ -116,7 +117,8 @@ class Run:
         self.options, self.provider, self.seed, self.held_out = options, provider, seed, held_out
         self.clock = clock
         self.model = "lab" if options.size == "tiny" else Path(options.model).name
-        micro_batch, limit = (8, 16) if options.size == "tiny" else (options.micro_batch, 300)
+        micro_batch = options.micro_batch if provider == "TRL" else options.own_micro_batch
+        micro_batch, limit = (8, 16) if options.size == "tiny" else (micro_batch, 300)
         self.setting = Setting(micro_batch, is_checkpointed=False, limit=limit)
         self.path: Path = options.out / f"{provider.lower()}-{seed}.json"
         self.points: list[dict[str, float]] = []
@@ -167,7 +169,7 @@ class Run:
 
         for path in self.options.out.glob("*.json"):
             other = json.loads(path.read_text())
-            if other["points"] and (other["model"], other["setting"]) == (self.model, self.setting.label):
+            if other["points"] and other["model"] == self.model:
                 self.points = other["points"][:1]
                 synchronize()
                 self.start = time.perf_counter()

@@ -107,7 +107,7 @@ def write(path: Path, content: Any) -> None:
     part.rename(path)
 
 
-def main() -> None:
+def serve() -> None:
     model, folder = sys.argv[1], Path(sys.argv[2])
     from vllm import LLM
 
@@ -135,6 +135,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve()
     sys.stdout.flush()
     os._exit(0)  # vLLM's engine may not let an ordinary exit through

@@ -19,6 +19,7 @@ from transformers.trainer_callback import CallbackHandler
 from trl.generation.vllm_generation import VLLMGeneration
 
 from gtpo import GTPOTrainer
+from gtpo.trl.fast.generation import LeanGeneration
 from trl import GRPOTrainer
 
 GENERATION, SYNC, LOG_PROBS, REWARDS = "generation", "weight sync", "log-probs", "rewards"
@@ -72,6 +73,7 @@ class StepClock:
         for owner, name, phase in (
             (VLLMGeneration, "generate", GENERATION),
             (VLLMGeneration, "sync_weights", SYNC),
+            (LeanGeneration, "sync_weights", SYNC),
             (GRPOTrainer, "_generate_single_turn", GENERATION),
             (GRPOTrainer, "_calculate_rewards", REWARDS),
             (GRPOTrainer, "_generate_and_score_completions", TRL),

@@ -109,3 +109,28 @@ def test_the_largest_part_is_as_small_as_it_can_be(columns, num_parts, is_padded
     sizes = balanced_sizes(columns, num_parts, is_padded=is_padded)
     assert tuple(sizes) in possible
     assert largest(sizes) == min(map(largest, possible))
+
+
+def block_of(prompt_length, lengths):
+    """A micro-batch per prompt, with completions of these lengths."""
+    width = max(lengths)
+    return [
+        {
+            "prompt_ids": torch.full((len(lengths), prompt_length), prompt),
+            "prompt_mask": torch.ones(len(lengths), prompt_length, dtype=torch.int64),
+            "completion_ids": torch.arange(len(lengths))[:, None].repeat(1, width) + 10 * prompt,
+            "completion_mask": (torch.arange(width) < torch.tensor(lengths)[:, None]).long(),
+            "advantages": torch.ones(len(lengths)),
+        }
+        for prompt in range(4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt_length", "lengths", "is_by_prompt"),
+    [(100, [30, 40, 50, 60], True), (100, [4000, 3000, 2000, 1000], False), (4000, [1000, 500, 250, 10], True)],
+)
+def test_completions_stay_with_their_prompt_where_that_is_cheaper(prompt_length, lengths, is_by_prompt):
+    after = Stub("grpo", 0, shares=True)._repacked(block_of(prompt_length, lengths))
+    num_prompts = [len(batch["prompt_ids"].unique()) for batch in after]
+    assert num_prompts == [1] * 4 if is_by_prompt else max(num_prompts) == 4

@@ -91,7 +91,7 @@ class PackedRows:
         if any(sizes[2]) or not all(sizes[0]) or not any(sizes[1]):
             return None
         members = _same_prompts(ids[:, :split], sizes[0])
-        packed_rows, width = _cheapest_rows(members, sizes[0], sizes[1])
+        _, width, packed_rows = _cheapest_rows(members, sizes[0], sizes[1])
         if len(packed_rows) == len(ids):
             return None
         multiple = multiple or (ALIGNMENT if ids.is_cuda else 1)
@@ -153,17 +153,24 @@ def shared_order(prompt_ids: Tensor, prompt_mask: Tensor, completions: Sequence[
     Prompts with the most tokens come first, and completions of length 0, which are not computed, last.
     """
     prompts: list[int] = prompt_mask.sum(dim=1).tolist()
-    costs = [0] * len(completions)
+    added = [0] * len(completions)
     keys: list[tuple[int, ...]] = [()] * len(completions)
     for rows in _same_prompts(prompt_ids, prompts):
         computed = [row for row in rows if completions[row]]
         for row in computed:
-            costs[row] = completions[row] + 1 + prompts[row] // len(computed)
-        total = sum(costs[row] for row in computed)
+            added[row] = completions[row] + 1 + prompts[row] // len(computed)
+        total = sum(added[row] for row in computed)
         for row in rows:
-            keys[row] = (not costs[row], -total, rows[0], -costs[row])
-    order = sorted(range(len(costs)), key=keys.__getitem__)
-    return order, [costs[row] for row in order]
+            keys[row] = (not added[row], -total, rows[0], -added[row])
+    order = sorted(range(len(added)), key=keys.__getitem__)
+    return order, [added[row] for row in order]
+
+
+def cost(prompt_ids: Tensor, prompts: Sequence[int], completions: Sequence[int]) -> float:
+    """Of computing the rows of a micro-batch, packed or not: tokens with padding, more for those in wide rows."""
+    if not any(completions):
+        return 0.0
+    return _cheapest_rows(_same_prompts(prompt_ids, prompts), prompts, completions)[0]
 
 
 def _same_prompts(prompt_ids: Tensor, num_tokens: Sequence[int]) -> list[list[int]]:
@@ -176,13 +183,13 @@ def _same_prompts(prompt_ids: Tensor, num_tokens: Sequence[int]) -> list[list[in
 
 def _cheapest_rows(
     members: list[list[int]], prompts: Sequence[int], completions: Sequence[int]
-) -> tuple[list[list[int]], int]:
-    """Which completions share a row, and the width of the widest row. All rows are padded to that width.
+) -> tuple[float, int, list[list[int]]]:
+    """The cost, the width to which all rows are padded, and which completions share a row.
 
-    >>> _cheapest_rows([[0, 1, 2], [3]], prompts=[100] * 4, completions=[10, 20, 30, 40])
-    ([[0, 1, 2], [3]], 162)
-    >>> _cheapest_rows([[0, 1]], prompts=[100, 100], completions=[5000, 5000])
-    ([[0], [1]], 5100)
+    >>> _cheapest_rows([[0, 1, 2], [3]], prompts=[100] * 4, completions=[10, 20, 30, 40])[1:]
+    (162, [[0, 1, 2], [3]])
+    >>> _cheapest_rows([[0, 1]], prompts=[100, 100], completions=[5000, 5000])[1:]
+    (5100, [[0], [1]])
     """
     members = [[row for row in rows if completions[row]] for rows in members]  # empty completions need no place
     widest = max(prompts[row] + completions[row] for rows in members for row in rows)
@@ -196,8 +203,7 @@ def _cheapest_rows(
     for width in sorted(widths):
         packed = [row for rows in members for row in _rows_of(rows, width, prompts, completions)]
         choices.append((len(packed) * width * (1 + width / ATTENTION_COLUMNS), width, packed))
-    _, width, packed = min(choices)
-    return packed, width
+    return min(choices)
 
 
 def _rows_of(rows: list[int], width: int, prompts: Sequence[int], completions: Sequence[int]) -> list[list[int]]:

@@ -2,16 +2,17 @@
 
 TRL pads every micro-batch to the longest completion of the entire generation batch. Here the rows of one optimizer
 step are sorted, longest first, and redistributed over the same number of micro-batches, so that all have about the
-same number of tokens. Completions of one prompt stay together where they can share it (gtpo.trl.fast.sharing). Each
-micro-batch is cut to its own longest prompt and completion, and completions whose advantages are all zero are left
-out. The gradient of the step does not change: a row never leaves its optimizer step, and where the divisor of the loss
-changes, the row's advantages are rescaled. All processes agree on the number of rows of each micro-batch, so they stay
-in step.
+same number of tokens. Where completions can share their prompt and that is cheaper, those of one prompt stay together
+instead (gtpo.trl.fast.sharing). Each micro-batch is cut to its own longest prompt and completion, and completions
+whose advantages are all zero are left out. The gradient of the step does not change: a row never leaves its optimizer
+step, and where the divisor of the loss changes, the row's advantages are rescaled. All processes agree on the number
+of rows of each micro-batch, so they stay in step.
 """
 
 import logging
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding, lengths
-from gtpo.trl.fast.sharing import SharedPrompts, shared_order
+from gtpo.trl.fast.sharing import SharedPrompts, cost, shared_order
 
 logger = logging.getLogger(__name__)
 
@@ -107,34 +108,53 @@ class TrimmedBatches(SharedPrompts):
         advantages = rows["advantages"]
         per_token = advantages.reshape(len(advantages), -1) * _trained(rows)
         has_weight = per_token.ne(0).any(dim=1) if self.beta == 0.0 else torch.ones_like(divisors).bool()
-        order, columns = self._order(padding, rows, has_weight)
-        columns = self.accelerator.gather(columns.unsqueeze(0)).amax(dim=0)  # the largest of all processes
-        num_rows = max(len(block), int(columns.ne(0).sum()))
+        order, columns, sizes = self._layout(padding, rows, has_weight, [len(batch["advantages"]) for batch in block])
         if columns.any():  # rows that stay only to reach this number need a single token
             rows["completion_mask"][:, 1:] *= has_weight.unsqueeze(1)
-        if self.beta != 0.0 and LOSS_DIVISORS[self.loss_type] == "rows":
-            sizes = [len(batch["advantages"]) for batch in block]  # advantages do not rescale the KL term
-        else:
-            is_padded = not self._shares_prompts(self.model)
-            sizes = balanced_sizes(columns[:num_rows].tolist(), len(block), is_padded=is_padded)
         repacked: list[dict[str, Any]] = []
-        for index in order[:num_rows].split(sizes):
+        for index in order[: sum(sizes)].split(sizes):
             batch = {key: value if key in SHARED_KEYS else value[index] for key, value in rows.items()}
             scale = self._divisor(batch) / divisors[index]
             batch["advantages"] = batch["advantages"] * scale.reshape(-1, *[1] * (advantages.dim() - 1))
             repacked.append(padding.cut(batch))
         return repacked
 
-    def _order(self, padding: Padding, rows: dict[str, Any], has_weight: Tensor) -> tuple[Tensor, Tensor]:
-        """An order of the rows, those without weight last, and the columns that each of them needs, in this order."""
+    def _layout(
+        self, padding: Padding, rows: dict[str, Any], has_weight: Tensor, sizes: list[int]
+    ) -> tuple[Tensor, Tensor, list[int]]:
+        """An order of the rows, the columns that each of them needs, and how many each micro-batch gets."""
+        layouts: list[tuple[Tensor, Tensor, list[int]]] = []
+        has_fixed_sizes = self.beta != 0.0 and LOSS_DIVISORS[self.loss_type] == "rows"
+        for order, own_columns, is_padded in self._orders(padding, rows, has_weight):
+            columns = self.accelerator.gather(own_columns.unsqueeze(0)).amax(dim=0)  # the largest of all processes
+            if not has_fixed_sizes:  # advantages do not rescale the KL term
+                num_rows = max(len(sizes), int(columns.ne(0).sum()))
+                sizes = balanced_sizes(columns[:num_rows].tolist(), len(sizes), is_padded=is_padded)
+            layouts.append((order, columns, sizes))
+        if len(layouts) == 1:
+            return layouts[0]
+        costs = [self._cost(rows, has_weight, order[: sum(sizes)].split(sizes)) for order, _, sizes in layouts]
+        gathered = self.accelerator.gather(rows["prompt_mask"].new_tensor([costs], dtype=torch.float32))
+        return layouts[int(gathered.amax(dim=0).argmin())]
+
+    def _orders(self, padding: Padding, rows: dict[str, Any], has_weight: Tensor) -> list[tuple[Tensor, Tensor, bool]]:
+        """Orders of the rows, with the columns of each row, and whether rows are padded; those without weight last."""
         completion_mask, prompt_mask = rows["completion_mask"], rows["prompt_mask"]
+        columns, order = (padding.columns(prompt_mask, completion_mask) * has_weight).sort(
+            descending=True, stable=True
+        )
+        orders = [(order, columns, True)]
         if self._shares_prompts(self.model):
             used = lengths(completion_mask).clamp(min=1) * has_weight
-            order, columns = shared_order(rows["prompt_ids"], prompt_mask, used.tolist())
-            return used.new_tensor(order), used.new_tensor(columns)
-        columns = padding.columns(prompt_mask, completion_mask) * has_weight
-        columns, order = columns.sort(descending=True, stable=True)
-        return order, columns
+            by_prompt, added = shared_order(rows["prompt_ids"], prompt_mask, used.tolist())
+            orders.append((order.new_tensor(by_prompt), columns.new_tensor(added), False))
+        return orders
+
+    def _cost(self, rows: dict[str, Any], has_weight: Tensor, parts: Sequence[Tensor]) -> float:
+        """An estimate of the time that these micro-batches take."""
+        ids, prompts = rows["prompt_ids"].cpu(), rows["prompt_mask"].sum(dim=1).cpu()
+        used = (lengths(rows["completion_mask"]).clamp(min=1) * has_weight).cpu()
+        return sum(cost(ids[part], prompts[part].tolist(), used[part].tolist()) for part in (x.cpu() for x in parts))
 
     def _divisor(self, batch: dict[str, Any]) -> Tensor:
         """The divisor of TRL's sum over the rows of this micro-batch, up to a constant factor."""
@@ -168,7 +188,11 @@ class TrimmedBatches(SharedPrompts):
         padding, start = self._padding(model), input_ids.shape[1] - logits_to_keep
         rows = {"prompt_ids": input_ids[:, :start], "prompt_mask": attention_mask[:, :start]}
         rows["completion_mask"] = attention_mask[:, start:]
-        order, _ = self._order(padding, rows, torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device))
+        every = torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
+        orders = [order for order, _, _ in self._orders(padding, rows, every)]
+        if len(orders) > 1:
+            orders.sort(key=lambda order: self._cost(rows, every, order.split(batch_size)))
+        order = orders[0]
         chunks: list[tuple[Tensor | None, ...]] = []
         for index in order.split(batch_size):
             ids, mask = input_ids[index], attention_mask[index]
