@@ -22,6 +22,8 @@ TESTS = [
     "tests/contracts/test_trl.py",
     "tests/trl/test_checks.py",
     "tests/trl/test_config.py",
+    "tests/trl/fast/test_generation.py",
+    "tests/trl/fast/test_sharing.py",
     "tests/trl/fast/test_trainer.py",
     "tests/trl/fast/test_correction.py",
     "tests/trl/watching/test_watch.py",

@@ -14,7 +14,7 @@ from gtpo import GTPOConfig, GTPOTrainer
 from gtpo.trl import checks, versions
 from gtpo.trl.checks import CHOICES
 from gtpo.trl.config import LOSS_TYPES
-from gtpo.trl.fast import checkpoints, correction, padding, resume, trainer, trimming
+from gtpo.trl.fast import checkpoints, correction, generation, padding, resume, sharing, trainer, trimming
 from gtpo.trl.fast.correction import CorrectionInUpdate
 from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS
 from gtpo.trl.fast.resume import CompleteCheckpoints, ExactResume
@@ -194,6 +194,13 @@ def test_trl_names_every_key_of_a_batch_that_is_cut():
     assert names >= PROMPT_KEYS | COMPLETION_KEYS | SHARED_KEYS
 
 
+@pytest.mark.skipif(not sharing.SCORES_MARKED_TOKENS, reason="this version of TRL scores whole rows")
+def test_trl_calls_the_model_itself_and_scores_the_tokens_that_the_mask_marks():
+    source = inspect.getsource(GRPOTrainer._get_per_token_logps_and_entropies)
+    assert "labels = input_ids_batch.masked_fill(attention_mask_batch == 0, -100)" in source
+    assert "model(**model_inputs, labels=labels, fused_lm_head=True)" in source
+
+
 def test_what_trimming_reads_of_the_parent_exists():
     source = inspect.getsource(grpo_trainer)
     for name in ("_is_vlm", "aux_loss_enabled", "top_entropy_quantile", "_entropy_bonus_enabled", "_buffered_inputs"):
@@ -201,7 +208,7 @@ def test_what_trimming_reads_of_the_parent_exists():
 
 
 OF_GTPO = {"config", "trainer", "gathering", "state", "penalty"}
-FOR_ANY_TRAINER = [trainer, resume, checkpoints, correction, trimming, padding]
+FOR_ANY_TRAINER = [trainer, resume, checkpoints, correction, trimming, sharing, padding, generation]
 FOR_ANY_TRAINER += [watch, recording, generated, checks, versions]
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from trl.trainer import grpo_trainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from gtpo.trl.fast.padding import Padding, lengths
@@ -25,6 +26,9 @@ _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 
 ATTENTION_COLUMNS = 5000
 """The width of a row at which attention costs about as much as everything else. Longer packed rows do not pay."""
+
+SCORES_MARKED_TOKENS = hasattr(grpo_trainer, "add_fused_lm_head")
+"""Whether TRL calls the model and scores only the tokens that the mask marks, as it does from 1.15 on."""
 
 ALIGNMENT = 16
 """The attention kernels of CUDA copy masks whose width is not a multiple of this."""
@@ -65,7 +69,9 @@ class SharedPrompts(_Parent):
 
     def _shares_prompts(self, model: Any) -> bool:
         args: Any = self.args
-        if not getattr(args, "trim_batches", True) or self._is_vlm or self.aux_loss_enabled or args.torch_compile:
+        if not (SCORES_MARKED_TOKENS and getattr(args, "trim_batches", True)):
+            return False
+        if self._is_vlm or self.aux_loss_enabled or args.torch_compile:
             return False
         unwrapped = self.accelerator.unwrap_model(model)
         return can_share(unwrapped, Padding.of(unwrapped))
