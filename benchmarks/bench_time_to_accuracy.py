@@ -290,12 +290,15 @@ def main() -> None:
     else:
         share_engine()
     start, held_out = time.monotonic(), HeldOut(options)
-    held_out.evaluators.wait()
-    for seed, place in itertools.product(options.seeds, range(len(options.providers))):
-        provider = options.providers[(seed + place) % len(options.providers)]
-        run = Run(options, provider, seed, held_out, clock)
-        if not run.is_finished and time.monotonic() - start < options.seconds:
-            run.train()
+    try:
+        held_out.evaluators.wait()
+        for seed, place in itertools.product(options.seeds, range(len(options.providers))):
+            provider = options.providers[(seed + place) % len(options.providers)]
+            run = Run(options, provider, seed, held_out, clock)
+            if not run.is_finished and time.monotonic() - start < options.seconds:
+                run.train()
+    finally:
+        held_out.evaluators.close()
     summarise(options.out, append=None)
 
 

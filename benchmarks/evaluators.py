@@ -9,6 +9,7 @@ wait for a line and use no processor time; their engines keep their memory.
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,7 +48,8 @@ class Evaluators:
     """A pool of processes. The trainer's engine takes a share of the prompts too."""
 
     def __init__(self, model: str, count: int) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="gtpo-evaluators-", dir="/dev/shm" if count else None))
+        if count:
+            self.folder = Path(tempfile.mkdtemp(prefix="gtpo-evaluators-", dir="/dev/shm"))
         self.weights: dict[str, Any] = {}
         self.processes = [self._start(model, number) for number in range(count)]
 
@@ -60,6 +62,12 @@ class Evaluators:
             return subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, text=True, bufsize=1
             )
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+        if self.processes:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def wait(self) -> None:
         for number in range(len(self.processes)):

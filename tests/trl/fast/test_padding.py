@@ -120,6 +120,7 @@ MODELS = {
         },
         COMPLETIONS,
     ),
+    "hunyuan, norms after the rotation": ("HunYuanDenseV1Config", {}, COMPLETIONS),
     "ministral3, scaled by position": (
         "Ministral3Config",
         {

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,13 @@ SHARING = {
     "smollm3, some layers without positions",
     "gpt-neox, partly rotary",
 }
+MORE = {
+    "gemma": ("GemmaConfig", {}),
+    "granite": ("GraniteConfig", {}),
+    "mistral": ("MistralConfig", {"sliding_window": None}),
+    "olmo2": ("Olmo2Config", {}),
+    "phi3": ("Phi3Config", {}),
+}
 PROMPT, COMPLETION = 6, 5
 
 
@@ -41,13 +49,15 @@ def log_probs(model, ids, mask, **inputs):
     return logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *MORE])
 def test_a_model_computes_the_same_for_packed_rows(name):
-    config_name, overrides, _ = MODELS[name]
+    config_name, overrides = {**MODELS, **MORE}[name][:2]
     model = build(config_name, overrides)
-    assert can_share(model, Padding.of(model)) == (name in SHARING)
-    if name not in SHARING:
+    assert can_share(model, Padding.of(model)) == (name in SHARING | MORE.keys())
+    if name in MODELS and name not in SHARING:
         return
+    for parameter in model.parameters():  # norms begin with ones
+        parameter.data.add_(torch.randn_like(parameter) / 10)
     ids, mask = rows([[7, 8, 9], [4, 5, 6, 7, 8], [7, 8, 9], [7, 8, 9]], [5, 3, 1, 4])
     packed = PackedRows.of(ids, mask, COMPLETION)
     assert packed is not None
@@ -60,7 +70,14 @@ def test_a_model_computes_the_same_for_packed_rows(name):
     assert not together[~is_completion].any()
 
 
-@pytest.mark.parametrize("change", [{"_attn_implementation": "eager"}, {"sliding_window": 4}])
+def test_every_family_that_shares_prompts_is_compared():
+    names = [*((name, MODELS[name]) for name in SHARING), *MORE.items()]
+    assert {getattr(transformers, model[0]).model_type for _, model in names} == sharing.FAMILIES
+
+
+@pytest.mark.parametrize(
+    "change", [{"_attn_implementation": "eager"}, {"sliding_window": 4}, {"output_router_logits": True}]
+)
 def test_other_attention_is_not_packed(change):
     model = build("LlamaConfig", {})
     for name, value in change.items():
@@ -90,7 +107,7 @@ def test_a_token_sees_its_prompt_and_its_own_completion(drawn, columns):
     model.forward = lambda **inputs: seen.update(inputs)
     with packed.replacing_inputs(model):
         model(input_ids=packed.ids)
-    model(input_ids=packed.ids)
+    assert not model._forward_pre_hooks
     assert int(packed.is_scored.sum()) == sum(completions)
     assert packed.ids.numel() <= ids.numel() * 2
     for row, (prompt, length) in enumerate(drawn):
@@ -106,6 +123,21 @@ def test_a_token_sees_its_prompt_and_its_own_completion(drawn, columns):
             assert packed.ids[number, visible].tolist() == prompt + own[:token]
             assert packed.positions[number, visible].tolist() == list(range(len(prompt) + token))
             assert packed.ids[number, column + 1] == own[token]
+
+
+def test_code_from_elsewhere_is_not_packed():
+    model = build("LlamaConfig", {})
+
+    class FSDPLlama(type(model)):
+        __module__ = "torch.distributed.fsdp"
+
+    class Own(type(model)):
+        pass
+
+    model.__class__ = FSDPLlama
+    assert can_share(model, Padding.of(model))
+    model.__class__ = Own
+    assert not can_share(model, Padding.of(model))
 
 
 def test_rows_with_holes_are_not_packed():

@@ -28,6 +28,8 @@ COMPLETION_KEYS = frozenset(
 SHARED_KEYS = frozenset({"num_items_in_batch"})
 
 FIXED_ROTARY = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
+ABSOLUTE = frozenset({"blt", "hunyuan_v1_dense", "hunyuan_v1_moe"})
+"""Types of models that depend on more than distances: patches of neighbours, norms after the rotation."""
 FIXED_ATTENTION = frozenset({"full_attention", "sliding_attention"})
 
 
@@ -49,6 +51,7 @@ class Padding:
         is_rotary = bool(rotary) and (per_layer == [rotary] or None not in rotary.values())  # in all of its layers
         depends_on_distances_only = (
             is_rotary
+            and config.model_type not in ABSOLUTE
             and not any("llama_4_scaling_beta" in layer for layer in per_layer)
             and not getattr(config, "alibi", False)
             and not getattr(model, "_is_stateful", False)

@@ -10,7 +10,6 @@ computes what it computes for separate rows, and each copy of the last token pre
 
 import contextlib
 import dataclasses
-import sys
 from collections import defaultdict
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,24 +24,40 @@ from gtpo.trl.fast.padding import Padding, lengths
 _Parent: Any = GRPOTrainer if TYPE_CHECKING else object
 
 ATTENTION_COLUMNS = 5000
-"""The width of a row at which attention costs about as much as everything else. Longer packed rows do not pay."""
+"""The width of a row at which attention costs about as much as everything else. Wider rows must save more tokens."""
 
 SCORES_MARKED_TOKENS = hasattr(grpo_trainer, "add_fused_lm_head")
 """Whether TRL calls the model and scores only the tokens that the mask marks, as it does from 1.15 on."""
+
+FAMILIES = frozenset(
+    {"gemma", "gpt_neox", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3"}
+)
+"""Types of models whose tokens depend on others through attention alone, with rotary positions or none."""
 
 ALIGNMENT = 16
 """The attention kernels of CUDA copy masks whose width is not a multiple of this."""
 
 
 def can_share(model: Any, padding: Padding) -> bool:
-    """Whether the model takes any mask and any positions: full, rotary attention by SDPA, in code of transformers."""
+    """Whether the model takes any mask and any positions: full attention by SDPA, in code of transformers."""
     while hasattr(model, "get_base_model"):  # an adapter
         model = model.get_base_model()
     config = model.config.get_text_config()
     layers: Any = getattr(config, "layer_types", None)
     has_windows = set(layers) != {"full_attention"} if layers else getattr(config, "sliding_window", None) is not None
-    is_known = hasattr(sys.modules.get(type(model).__module__), "create_causal_mask")  # which keeps a mask of our own
-    return padding.prompts and is_known and not has_windows and config._attn_implementation == "sdpa"
+    return (
+        padding.prompts
+        and config.model_type in FAMILIES
+        and _module(model).startswith("transformers.models.")
+        and not has_windows
+        and config._attn_implementation == "sdpa"
+        and not getattr(config, "output_router_logits", False)  # a loss over the router reads the mask too
+    )
+
+
+def _module(model: Any) -> str:
+    """Where the class of the model is defined; FSDP2 derives a class of its own from it."""
+    return next(name for name in (kind.__module__ for kind in type(model).__mro__) if not name.startswith("torch."))
 
 
 class SharedPrompts(_Parent):
@@ -72,6 +87,8 @@ class SharedPrompts(_Parent):
         if not (SCORES_MARKED_TOKENS and getattr(args, "trim_batches", True)):
             return False
         if self._is_vlm or self.aux_loss_enabled or args.torch_compile:
+            return False
+        if self.top_entropy_quantile < 1.0:  # tokens after the same ones tie at the quantile, up to the last bit
             return False
         unwrapped = self.accelerator.unwrap_model(model)
         return can_share(unwrapped, Padding.of(unwrapped))

@@ -120,14 +120,15 @@ class TrimmedBatches(SharedPrompts):
         return repacked
 
     def _layout(
-        self, padding: Padding, rows: dict[str, Any], has_weight: Tensor, sizes: list[int]
+        self, padding: Padding, rows: dict[str, Any], has_weight: Tensor, own_sizes: list[int]
     ) -> tuple[Tensor, Tensor, list[int]]:
         """An order of the rows, the columns that each of them needs, and how many each micro-batch gets."""
         layouts: list[tuple[Tensor, Tensor, list[int]]] = []
-        has_fixed_sizes = self.beta != 0.0 and LOSS_DIVISORS[self.loss_type] == "rows"
+        has_fixed_sizes = self.beta != 0.0 and LOSS_DIVISORS[self.loss_type] == "rows"  # the KL term is not rescaled
         for order, own_columns, is_padded in self._orders(padding, rows, has_weight):
             columns = self.accelerator.gather(own_columns.unsqueeze(0)).amax(dim=0)  # the largest of all processes
-            if not has_fixed_sizes:  # advantages do not rescale the KL term
+            sizes = own_sizes
+            if not has_fixed_sizes:
                 num_rows = max(len(sizes), int(columns.ne(0).sum()))
                 sizes = balanced_sizes(columns[:num_rows].tolist(), len(sizes), is_padded=is_padded)
             layouts.append((order, columns, sizes))
