@@ -34,6 +34,7 @@ def test_wandb_stores_the_metrics_of_a_run(tmp_path, monkeypatch):
     wandb.teardown()  # another test may have set the folder
     assert main(["train", "--output_dir", str(tmp_path / "run"), "--report_to", "wandb", *OPTIONS]) == 0
     wandb.finish()
+    wandb.teardown()  # its service may still be writing
     (log,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     content = log.read_bytes()
     for name in (b"train/reward", b"train/gtpo/frac_kept", b"train/health/level"):
