@@ -55,8 +55,8 @@ ARMS: Mapping[str, Arm] = types.MappingProxyType(
         "negative": Arm("negative", "gtpo", {"credit": "negative"}),
         "pass-at-k": Arm("pass@k", "gtpo", {"credit": "pass_at_k", "credit_parameters": '{"right_at": 20.0}'}),
         "random": Arm("random rewards", "grpo", {"rewards": "experiments.lab.rewards:random_reward"}),
-        "grpo-slow-adam": Arm("GRPO, β₁ = β₂ = 0.999999", "grpo", SLOW_ADAM),
-        "gtpo-slow-adam": Arm("GTPO, β₁ = β₂ = 0.999999", "gtpo", SLOW_ADAM),
+        "grpo-slow-adam": Arm("GRPO with slow Adam", "grpo", SLOW_ADAM),
+        "gtpo-slow-adam": Arm("GTPO with slow Adam", "gtpo", SLOW_ADAM),
     }
 )
 
