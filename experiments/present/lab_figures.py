@@ -159,7 +159,6 @@ def draw_difference(
     interval: tuple[float, float] | None,
     color: str,
     limit: float,
-    **style: Any,
 ) -> None:
     """A dot and its number in points; a line for the interval, which ends in an arrow where it exceeds `limit`."""
     if interval is not None:
@@ -171,7 +170,7 @@ def draw_difference(
     middle = min(max(100 * difference, -limit), limit)
     is_inside = middle == 100 * difference
     if is_inside:
-        axis.plot(middle, row, "o", color=color, markersize=6, **style)
+        axis.plot(middle, row, "o", color=color, markersize=6)
     text, box = number(difference, "%", signed=True), {"facecolor": "white", "linewidth": 0, "pad": 0.4}
     look = {"ha": "center" if is_inside else "left" if middle < 0 else "right", "fontsize": 8, "color": color}
     axis.annotate(text, (middle, row), (0, 7), textcoords="offset points", bbox=box, **look)

@@ -14,6 +14,7 @@ from experiments.present.claims import COLLAPSED, HEALTH, QUESTIONS, Question, a
 from experiments.present.documents import TABLE_PAGES, insert
 from experiments.present.lab_figures import (
     draw_curves,
+    draw_difference,
     draw_effects,
     draw_mean,
     draw_pass,
@@ -207,6 +208,13 @@ def test_the_untrained_policy_is_a_note_and_not_a_line(records, tmp_path):
     drawn = (tmp_path / "with.svg").read_text()
     assert "untrained (1)" not in drawn
     assert drawn.count("(34)") == 12  # six k, of pass@k and of maj@k
+
+
+def test_an_effect_beyond_the_axis_is_an_arrow_with_its_number():
+    axis = figure_of(1, 1, (2, 2))[1][0][0]
+    draw_difference(axis, 0, -0.409, (-0.5, -0.3), "red", limit=5)
+    assert [line.get_marker() for line in axis.lines] == ["None", "<", "<"]
+    assert [text.get_text() for text in axis.texts] == ["−40.9"]
 
 
 def test_bands_do_not_reach_below_zero():

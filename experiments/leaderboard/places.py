@@ -1,0 +1,97 @@
+"""Where arms are compared: the settings of the lab, and Qwen on GSM8K, each with its finished runs."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from experiments.lab.collect import Record, read_data
+from experiments.lab.jobs import Job
+from experiments.lab.settings import SETTINGS as LAB_SETTINGS
+from experiments.leaderboard.protocol import (
+    ARMS,
+    OUTCOMES,
+    PRIMARY_ARMS,
+    PRIMARY_SETTING,
+    QWEN_ARMS,
+    QWEN_PRIMARY_ARMS,
+    QWEN_PROBLEMS,
+    QWEN_SEEDS,
+    QWEN_SPEC,
+    SEEDS,
+    SETTINGS,
+    lab_jobs,
+)
+from experiments.present.qwen_data import read_measurements, read_runs
+
+QWEN = "Qwen on GSM8K"
+QWEN_TITLE = "Qwen2.5-Coder-1.5B-Instruct: 32 prompts × 8 of GSM8K at a learning rate of 2e-6, 50 steps"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A finished run: what it reached in each outcome, and the gradient norms of its training."""
+
+    arm: str
+    seed: int
+    outcomes: Mapping[str, float]
+    grad_norms: tuple[float, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Runs that share everything but arm and seed."""
+
+    name: str
+    title: str
+    results: tuple[Result, ...]
+    primary_arms: tuple[str, ...]
+    """Those whose pass@8 is primary here."""
+    num_seeds: int
+    """An arm with fewer pairs of seeds gets no p and no verdict."""
+    planned: frozenset[tuple[str, int]]
+    """Arm and seed of every run that the protocol names."""
+
+    @property
+    def num_finished(self) -> int:
+        """How many of the planned runs are finished."""
+        return len(self.planned & {(result.arm, result.seed) for result in self.results})
+
+    @property
+    def arms(self) -> list[str]:
+        """The arms that have runs, in the order of the protocol."""
+        return [arm for arm in ARMS if self.of_arm(arm)]
+
+    def of_arm(self, arm: str) -> list[Result]:
+        """The runs of an arm, by seed."""
+        return sorted((result for result in self.results if result.arm == arm), key=lambda result: result.seed)
+
+
+def read_places(data: Path) -> list[Place]:
+    """Every place, the primary one first, also those that have no runs yet."""
+    records = read_data(data)
+    return [*(lab_place(records, setting) for setting in SETTINGS), qwen_place(data / "real")]
+
+
+def lab_place(records: Mapping[Job, Record], setting: str) -> Place:
+    """A setting of the lab."""
+    results = tuple(
+        Result(job.arm, job.seed, record.after, tuple(x for x in record.curve.get("grad_norm", ()) if x is not None))
+        for job, record in records.items()
+        if job.setting == setting
+    )
+    primary_arms = PRIMARY_ARMS if setting == PRIMARY_SETTING else ()
+    planned = frozenset((job.arm, job.seed) for job in lab_jobs() if job.setting == setting)
+    return Place(setting, LAB_SETTINGS[setting].title, results, primary_arms, len(SEEDS), planned)
+
+
+def qwen_place(folder: Path) -> Place:
+    """Qwen on GSM8K. A run is finished when it is evaluated."""
+    norms = {(run.method, run.seed): tuple(run.series("grad_norm").values) for run in read_runs(folder, QWEN_SPEC)}
+    measured = {
+        (arm, seed): {outcome: float(measurement.values[outcome].mean()) for outcome in OUTCOMES}
+        for (arm, seed, problems), measurement in read_measurements(folder, QWEN_SPEC).items()
+        if problems == QWEN_PROBLEMS
+    }
+    results = tuple(Result(*run, outcomes, norms.get(run, ())) for run, outcomes in measured.items())
+    planned = frozenset((arm, seed) for arm in QWEN_ARMS for seed in QWEN_SEEDS)
+    return Place(QWEN, QWEN_TITLE, results, QWEN_PRIMARY_ARMS, len(QWEN_SEEDS), planned)
