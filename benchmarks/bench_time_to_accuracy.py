@@ -1,7 +1,7 @@
 """Seconds of training until a model solves 40, 55 and 60 % of held-out problems: stock TRL next to this package.
 
     python benchmarks/bench_time_to_accuracy.py --model MODEL_DIR --data DATA_DIR --out OUT --seeds 1 2 3
-    python benchmarks/bench_time_to_accuracy.py --summary OUT --append benchmarks/results.csv
+    python benchmarks/bench_time_to_accuracy.py --summary benchmarks/accuracy --append benchmarks/results.csv
     python benchmarks/bench_time_to_accuracy.py --size tiny --out OUT     # a CPU: the lab, random words for vLLM
 
 Every run trains on GSM8K from the same weights with the same reward. Every few steps the clock stops, and the current
@@ -14,11 +14,13 @@ of the providers differs from seed to seed. The file of a run also has the secon
 
 import argparse
 import dataclasses
+import functools
 import gc
 import itertools
 import json
 import math
 import os
+import re
 import sys
 import tempfile
 import time
@@ -225,9 +227,9 @@ def summarise(folder: Path, append: Path | None) -> None:
             crossings = {run["seed"]: crossing(run["points"], level) for run in of_provider}
             reached = {seed: second for seed, second in crossings.items() if second is not None}
             seconds[provider, level] = reached
-            size = f"{level:.0%}, {len(reached)} of {len(crossings)} runs reach it"
-            values = list(reached.values()) or [math.inf]
-            rows.append(result("time to accuracy", PROVIDERS[provider], size, "training", values, "s"))
+            add = functools.partial(result, "time to accuracy", PROVIDERS[provider], f"pass@1 of {level:.0%}")
+            rows += [add("runs", [len(crossings)], ""), add("runs that reach it", [len(reached)], "")]
+            rows += [add("training", list(reached.values()), "s")] if reached else []
         rows += step_rows(provider, of_provider)
     made = {name: runs[-1][name] for name in ("commit", "hardware", "versions")}  # on the machine of the runs
     report([dataclasses.replace(row, **made) for row in rows], append)
@@ -262,10 +264,12 @@ def step_rows(provider: str, runs: list[dict[str, Any]]) -> list[Any]:
     steps = [step for run in runs for step in run["steps"][WARM_UP:]]
     if not steps:
         return []
-    size = f"qwen2.5-coder-1.5b, full, 32 × 8, {runs[0]['setting']}, runs of time to accuracy"
+    size = "qwen2.5-coder-1.5b, full, 32 × 8, limit 300, runs of time to accuracy"
     totals = [sum(step["seconds"].values()) for step in steps]
     rows = [result("step", PROVIDERS[provider], size, "whole step", totals, "s")]
     rows += phase_rows(PROVIDERS[provider], size, steps)
+    micro_batch = int(re.findall(r"micro-batch (\d+)", runs[0]["setting"])[0])
+    rows.append(result("step", PROVIDERS[provider], size, "rows of a micro-batch", [micro_batch], ""))
     rows.append(result("step", PROVIDERS[provider], size, TIMED_STEPS, [len(steps)], ""))
     return rows
 

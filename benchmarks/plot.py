@@ -1,9 +1,10 @@
-"""Figures from results.csv: benchmarks/figures/*.svg. The newest row of each kind is drawn.
+"""Figures from results.csv and accuracy/: benchmarks/figures/*.svg. The newest row of each kind is drawn.
 
 python benchmarks/plot.py [--results benchmarks/results.csv] [--hardware H200]
 """
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from bench_time_to_accuracy import LEVELS
+from bench_whole_step import PROVIDERS
 from cost_model import limits
 from phases import PHASES
 from results import RESULTS, TIMED_STEPS, Result, latest, load
@@ -20,10 +23,15 @@ from matplotlib import pyplot as plt
 from matplotlib.patches import Patch
 
 FIGURES = Path(__file__).with_name("figures")
+ACCURACY = Path(__file__).with_name("accuracy")
+"""The runs of bench_time_to_accuracy.py."""
 COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb", "#dddddd")  # safe for all eyes
 PALE = {"alpha": 0.45, "hatch": "///", "edgecolor": "white", "linewidth": 0}
 SHARED = ", card shared"
 MODELS = {"6m": "6 M parameters", "150m": "150 M parameters"}
+PROVIDER_COLOURS = {"TRL GRPO": COLOURS[6], "FastGRPO": COLOURS[0], "GTPO": COLOURS[4]}
+FEWEST_STEPS = 10
+"""Whole steps with fewer timed steps are of a sweep, and not drawn."""
 EARLY_STEPS = {"a7e51d7": 2}
 """Timed steps of rows that were written before results.csv had them."""
 
@@ -87,29 +95,65 @@ def step(history: Sequence[Result]) -> Any:
 
 
 def limit(history: Sequence[Result]) -> Any:
-    """The phases of a whole step next to what the hardware allows, one group of bars per phase."""
-    rows = [row for row in history if "limit " in row.size and "steps " not in row.size]  # of complete runs
-    newest = [row for row in rows if row.size == rows[-1].size and row.commit == rows[-1].commit]
-    providers = list(dict.fromkeys(row.provider for row in newest))
-    found = {
-        provider: {row.metric: row.median for row in newest if row.provider == provider} for provider in providers
-    }
-    tokens = min(found[provider]["update: tokens"] for provider in providers)
-    bounds = limits(tokens, decoding_steps=int(re.findall(r"limit (\d+)", rows[-1].size)[0]))
-    bars = {"hardware's limit": bounds, **found}
-    figure, axis = plt.subplots(figsize=(9, 3.2))
-    width, phases = 0.8 / len(bars), (*bounds, "everything else")
-    for place, (name, seconds) in enumerate(bars.items()):
-        values = [seconds.get(phase, 0.0) for phase in bounds]
-        values.append(sum(seconds.get(phase, 0.0) for phase in PHASES if phase not in bounds))
-        positions = [index + place * width for index in range(len(phases))]
-        colour = "#222222" if name not in found else COLOURS[6] if name.startswith("TRL") else COLOURS[place - 2]
-        drawn = axis.bar(positions, values, 0.9 * width, color=colour, label=name)
-        axis.bar_label(drawn, [f"{value:.2f}" if value else "" for value in values], fontsize=7)
-    axis.set_xticks([index + 0.4 - width / 2 for index in range(len(phases))], phases)
-    axis.set_ylabel("seconds of a step (medians)", fontsize=9)
-    axis.set_title(rows[-1].size, fontsize=9)
-    axis.legend(fontsize=7.5, frameon=False)
+    """The phases of a whole step next to what the hardware allows, one panel per limit of tokens."""
+    runs = _whole_steps(history)
+    figure, axes = plt.subplots(len(runs), 1, figsize=(9, 3.2 * len(runs)), squeeze=False)
+    for axis, (tokens_limit, found) in zip(axes[:, 0], runs.items(), strict=True):
+        tokens = min(step["update: tokens"] for step in found.values())
+        bounds = limits(tokens, decoding_steps=tokens_limit)
+        bars = {"hardware's limit": bounds, **found}
+        width, phases = 0.8 / len(bars), (*bounds, "everything else", "whole step")
+        for place, (name, seconds) in enumerate(bars.items()):
+            values = [seconds.get(phase, 0.0) for phase in bounds]
+            values.append(sum(seconds.get(phase, 0.0) for phase in PHASES if phase not in bounds))
+            values.append(seconds.get("whole step", sum(bounds.values())))
+            positions = [index + place * width for index in range(len(phases))]
+            colour = PROVIDER_COLOURS.get(name, "#222222")
+            drawn = axis.bar(positions, values, 0.9 * width, color=colour, label=name)
+            axis.bar_label(drawn, [f"{value:.2f}" if value else "" for value in values], fontsize=7)
+        axis.set_xticks([index + 0.4 - width / 2 for index in range(len(phases))], phases)
+        axis.set_ylabel("seconds (medians over steps)", fontsize=9)
+        axis.set_title(f"Qwen2.5-Coder-1.5B, 32 × 8 completions of at most {tokens_limit:,} tokens", fontsize=9)
+        axis.legend(fontsize=7.5, frameon=False)
+    return figure
+
+
+def _whole_steps(history: Sequence[Result]) -> dict[int, dict[str, dict[str, float]]]:
+    """The newest whole steps next to TRL by limit of tokens, provider and metric, of runs with enough timed steps."""
+    runs: dict[tuple[int, str], dict[str, dict[str, float]]] = {}
+    for row in history:
+        if match := re.search(r"limit (\d+)", row.size):
+            providers = runs.setdefault((int(match[1]), row.commit), {})
+            providers.setdefault(f"{row.provider}|{row.size}", {})[row.metric] = row.median
+    found: dict[int, dict[str, dict[str, float]]] = {}
+    for (tokens_limit, _), providers in runs.items():
+        long_enough = {
+            name.partition("|")[0]: step
+            for name, step in providers.items()
+            if step.get(TIMED_STEPS, 0) >= FEWEST_STEPS and "update: tokens" in step
+        }
+        if "TRL GRPO" in long_enough:
+            found[tokens_limit] = {name: long_enough[name] for name in PROVIDER_COLOURS if name in long_enough}
+    return dict(sorted(found.items()))
+
+
+def accuracy(_: Sequence[Result]) -> Any:
+    """pass@1 on held-out problems over seconds of training, a line per run."""
+    runs = [json.loads(path.read_text()) for path in sorted(ACCURACY.glob("*.json"))]
+    figure, axis = plt.subplots(figsize=(7, 3.6))
+    for level in LEVELS:
+        axis.axhline(100 * level, color="#cccccc", linewidth=0.8, zorder=0)
+    for name, colour in PROVIDER_COLOURS.items():
+        for number, run in enumerate(run for run in runs if PROVIDERS[run["provider"]] == name):
+            seconds, solved = ([point[key] for point in run["points"]] for key in ("seconds", "pass_at_1"))
+            label = name if not number else None
+            axis.plot(seconds, [100 * share for share in solved], "o-", color=colour, markersize=3.5, label=label)
+    axis.set_yticks([20, *(100 * level for level in LEVELS)])
+    axis.set_xlabel("seconds of training", fontsize=9)
+    axis.set_ylabel("pass@1 on 300 test problems, %", fontsize=9)
+    axis.set_title("Qwen2.5-Coder-1.5B on GSM8K, a line per run", fontsize=9)
+    axis.set_xlim(left=0)
+    axis.legend(fontsize=8, frameon=False, loc="lower right")
     return figure
 
 
@@ -204,6 +248,7 @@ DRAWN = {
     "update": ("update", update),
     "step": ("step", step),
     "limit": ("step", limit),
+    "accuracy": ("time to accuracy", accuracy),
     "conflicts": ("conflicts", conflicts),
     "scaling": ("scaling", scaling),
 }
