@@ -5,7 +5,7 @@
 
 lab_runs.csv               one row per run: job, machine and versions, evaluation after training
 lab_curves_SETTING.csv.gz  one row per logged step of a run
-real/*.json                results of experiments.qwen.run, unchanged
+real/*.json                results of experiments.qwen.sitting, unchanged
 A new result replaces the row of the same job.
 """
 

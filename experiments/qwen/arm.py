@@ -1,6 +1,8 @@
-"""One arm of the real model in a process of its own: `train` or `evaluate`. Started by experiments.qwen.run.
+"""One arm of the real model: training, and its evaluation.
 
-`grade` grades samples that were copied from another machine, and needs no GPU.
+    python -m experiments.qwen.arm qwen gtpo 1 --out runs/real --data-dir DIR
+
+grades samples that were copied from another machine, and needs no GPU.
 """
 
 import argparse
@@ -9,8 +11,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from transformers import TrainerCallback
 
 from experiments.lab.arms import ARMS
 from experiments.lab.jobs import write_result
@@ -21,22 +21,11 @@ from gtpo.errors import require
 from gtpo.evaluation.evaluate import BATCH_SIZES, no_progress, sample_problems
 from gtpo.evaluation.metrics import measure
 from gtpo.evaluation.samples import Sample, read_samples
-from gtpo.evaluation.sampling import SamplingSettings
+from gtpo.evaluation.sampling import Engine, SamplingSettings
 from gtpo.problems import SYSTEM_PROMPT, load_problems
 from gtpo.rewards.answers import extract_answer
 
-VLLM_BATCH = 16384
-
-
-class StopTogether(TrainerCallback):
-    """Ends training after the step in the file `path`, once that file exists. The model is still saved."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.path.is_file() and state.global_step >= int(self.path.read_text() or 0) > 0:
-            control.should_training_stop = True
+BATCHES = {**BATCH_SIZES, "vllm": 16384}
 
 
 def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None = None) -> int:
@@ -56,7 +45,7 @@ def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None =
     plan = make_plan(spec.recipe, {name: Setting(value, "experiment") for name, value in options.items()})
     description = {"method": arm["method"], "model": model, "problems": plan.options.problems, "seed": run.seed}
     folder = RunFolder.create(run.work, plan.settings, description)
-    if not train(prepare(plan), folder, [StopTogether(run.stop_at)]):
+    if not train(prepare(plan), folder):
         return 130
     summary = folder.summary()
     about = {"arm": run.arm, "seed": run.seed, **provenance(), "seconds": summary["seconds"]}
@@ -64,17 +53,11 @@ def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None =
     return 0
 
 
-def evaluate_arm(run: ArmRun, model: str, data_dir: str | None) -> int:
+def evaluate_arm(run: ArmRun, engine: Engine, data_dir: str | None) -> int:
     """Sample every task that has no result yet, then grade all of them. Only sampling needs the GPU."""
-    spec = SPECS[run.spec]
-    if run.is_evaluated:
-        return 0
-    source = model if ARMS[run.arm].method == "none" else str(run.work / "model")
-    engine = _engine(spec.engine, source, spec.engine_options)
-    batch_size = VLLM_BATCH if spec.engine == "vllm" else BATCH_SIZES[spec.engine]
-    for task in spec.tasks:
+    for task in run.tasks:
         if not run.result(task).is_file():
-            _sample(engine, run, task, data_dir, batch_size)
+            _sample(engine, run, task, data_dir, BATCHES[SPECS[run.spec].engine])
     return grade_arm(run, data_dir)
 
 
@@ -115,7 +98,7 @@ def _style(samples: Sequence[Sample], questions: Sequence[str], num_samples: int
     return style
 
 
-def _sample(engine: Any, run: ArmRun, task: EvaluationTask, data_dir: str | None, batch_size: int) -> None:
+def _sample(engine: Engine, run: ArmRun, task: EvaluationTask, data_dir: str | None, batch_size: int) -> None:
     settings = SamplingSettings(
         task.num_samples, task.temperature, max_new_tokens=task.max_new_tokens, system_prompt=SYSTEM_PROMPT
     )
@@ -127,34 +110,15 @@ def _sample(engine: Any, run: ArmRun, task: EvaluationTask, data_dir: str | None
     )
 
 
-def _engine(name: str, model: str, options: Any) -> Any:
-    if name == "vllm":
-        from gtpo.evaluation.engines.vllm import VLLMEngine
-
-        return VLLMEngine.load(model, **options)
-    from gtpo.evaluation.engines import load_engine
-
-    return load_engine(name, model)
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m experiments.qwen.arm", description="One arm of the real model.")
-    parser.add_argument("stage", choices=("train", "evaluate", "grade"), help="grade: only existing samples, no GPU")
+    parser = argparse.ArgumentParser(prog="python -m experiments.qwen.arm", description="Grade the samples of an arm.")
     parser.add_argument("spec", choices=tuple(SPECS))
     parser.add_argument("arm", choices=tuple(ARMS))
     parser.add_argument("seed", type=int)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--model", default=None)
     parser.add_argument("--data-dir", default=None)
-    parser.add_argument("--steps", type=int, default=None)
     options = parser.parse_args(arguments)
-    run = ArmRun(options.out, options.spec, options.arm, options.seed)
-    if options.stage == "grade":
-        return grade_arm(run, options.data_dir)
-    model = options.model or SPECS[options.spec].model
-    if options.stage == "train":
-        return train_arm(run, model, options.data_dir, options.steps)
-    return evaluate_arm(run, model, options.data_dir)
+    return grade_arm(ArmRun(options.out, options.spec, options.arm, options.seed), options.data_dir)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,32 @@
-"""Many arms and seeds on the real model, two at a time, as many as one sitting on the GPU has time for.
+"""Many arms and seeds on the real model, as many as one sitting on the GPU has time for.
 
-    python -m experiments.qwen.sitting --spec qwen-leaderboard --arms grpo,dr-grpo,gtpo,component,balanced \\
+    python -m experiments.qwen.sitting --spec qwen-leaderboard --arms grpo,dr-grpo,gtpo,component,annealed \\
         --seeds 21-24 --model DIR --data-dir DIR --out runs/qwen --minutes 27
-    python -m experiments.qwen.sitting --spec qwen-math --arms grpo,gtpo --seeds 21-22 --pair-minutes 24 …
+    python -m experiments.qwen.sitting --spec dry --arms grpo,gtpo --seeds 21 --out runs/dry     # the lab, no GPU
 
-The arms of a seed are shuffled, the same way every time, and seeds come in order. The same command in the next sitting
-continues with the jobs that have no results yet: keep OUT/results between sittings. Weights stay on the machine, so a
-job that was trained and not evaluated there is trained again. A pair starts only while `--pair-minutes` are left, and
-no job ends before its last step.
+Lanes run next to each other on the card (experiments.qwen.lane), because decoding leaves most of it idle. Each takes
+the next job that no lane has. The arms of a seed are shuffled, the same way every time, and seeds come in order. The
+same command in the next sitting continues with the jobs that have no results yet: keep OUT/results between sittings.
+A job starts only while `--job-minutes` are left, and no job ends before its last step.
 """
 
 import argparse
+import os
 import random
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.lab.arms import select_arms
 from experiments.lab.jobs import parse_seeds
-from experiments.qwen.run import ArmsRunner
 from experiments.qwen.specs import SPECS, ArmRun
+
+POLL_SECONDS = 0.5
+RESTARTS = 3
+"""How often a lane that fails is started again."""
 
 
 def jobs(out: Path, spec: str, arms: str, seeds: str) -> list[ArmRun]:
@@ -37,17 +43,84 @@ def jobs(out: Path, spec: str, arms: str, seeds: str) -> list[ArmRun]:
     return runs
 
 
-def run_pairs(runs: list[ArmRun], options: argparse.Namespace) -> int:
-    """Run what is not done, in pairs, while there is time. Returns 0 if everything is done."""
-    end = time.monotonic() + 60 * options.minutes
-    waiting = [run for run in runs if not run.is_done]
-    for first in range(0, len(waiting), 2):
-        minutes = (end - time.monotonic()) / 60
-        if minutes < options.pair_minutes:
-            break
-        limits = {"minutes": minutes, "evaluation_minutes": 0.0}
-        ArmsRunner(waiting[first : first + 2], argparse.Namespace(**{**vars(options), **limits})).run()
-    return 0 if all(run.is_done for run in runs) else 1
+class Sitting:
+    """Keeps the lanes running until every job is done or no lane has time for another."""
+
+    def __init__(self, runs: Sequence[ArmRun], options: argparse.Namespace, arguments: Sequence[str]) -> None:
+        self.runs, self.options, self.arguments = runs, options, arguments
+        self.start = time.monotonic()
+        self.num_failures = [0] * options.lanes
+        self.waiting = [run for run in runs if not run.is_done]
+
+    def run(self) -> int:
+        """Returns 0 if every job is done."""
+        self._print(f"{len(self.runs)} jobs, {len(self.runs) - len(self.waiting)} already done")
+        lanes = [self._start(number) for number in range(self.options.lanes)]
+        try:
+            while self.waiting and self._are_running(lanes):
+                time.sleep(POLL_SECONDS)
+                self._report()
+        finally:
+            for lane in lanes:
+                if lane.poll() is None:
+                    os.killpg(lane.pid, signal.SIGKILL)
+                lane.wait()
+        self._report()
+        return 1 if self.waiting else 0
+
+    def _are_running(self, lanes: list[subprocess.Popen[bytes]]) -> bool:
+        """Whether a lane is running, after those that failed were started again."""
+        is_running = False
+        for number, lane in enumerate(lanes):
+            code = lane.poll()
+            if code and self.num_failures[number] < RESTARTS:
+                self.num_failures[number] += 1
+                self._print(f"lane {number} failed and starts again, see {self._log(number)}")
+                lanes[number], code = self._start(number), None
+            is_running |= code is None
+        return is_running
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        self._log(number).parent.mkdir(parents=True, exist_ok=True)
+        with self._log(number).open("ab") as log:
+            return subprocess.Popen(
+                self.command(number), stdout=log, stderr=log, env=environment(number), start_new_session=True
+            )
+
+    def command(self, number: int) -> list[str]:
+        minutes = self.options.minutes - (time.monotonic() - self.start) / 60
+        command = [sys.executable, "-m", "experiments.qwen.sitting", *self.arguments]
+        return [*command, "--minutes", f"{minutes:.3f}", "--lane", str(number)]
+
+    def _log(self, number: int) -> Path:
+        return self.options.out / "logs" / f"lane-{number}.txt"
+
+    def _report(self) -> None:
+        for run in [run for run in self.waiting if run.is_done]:
+            self.waiting.remove(run)
+            self._print(f"{len(self.runs) - len(self.waiting)}/{len(self.runs)}  {run.name}")
+
+    def _print(self, text: str) -> None:
+        sys.stderr.write(f"{time.monotonic() - self.start:6.0f} s  {text}\n")
+        sys.stderr.flush()
+
+
+def environment(number: int) -> dict[str, str]:
+    """Environment variables of a lane, with a port of its own."""
+    return {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_USE_FLASHINFER_SAMPLER": "0",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(29511 + 7 * number),
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -62,17 +135,23 @@ def main(arguments: list[str] | None = None) -> int:
     add("--data-dir", default=None, help="folder of JSONL files to read problems from instead of the hub")
     add("--out", type=Path, default=Path("runs/qwen"), help="default: %(default)s")
     add("--steps", type=int, default=None, help="training steps (default: those of the spec)")
+    add("--lanes", type=int, default=2, help="how many jobs at a time (default: %(default)s)")
     add("--minutes", type=float, default=27.0, help="time of the sitting (default: %(default)s)")
-    add("--pair-minutes", type=float, default=12.0, help="start no pair with less time left (default: %(default)s)")
+    add("--job-minutes", type=float, default=6.0, help="start no job with less time left (default: %(default)s)")
     add("--list", action="store_true", help="list the jobs and which of them are done; run nothing")
+    add("--lane", type=int, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     options.model = options.model or SPECS[options.spec].model
     runs = jobs(options.out, options.spec, options.arms, options.seeds)
     if options.list:
         sys.stdout.writelines(f"{'done' if run.is_done else 'open'}  {run.name}\n" for run in runs)
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, which also ends the arms
-    return run_pairs(runs, options)
+    if options.lane is not None:
+        from experiments.qwen.lane import work_through
+
+        return work_through(runs, options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, which also ends the lanes
+    return Sitting(runs, options, sys.argv[1:] if arguments is None else arguments).run()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.lab.arms import ARMS, NO_CONFLICTS, NO_ENTROPY, Options
+from experiments.lab.arms import ARMS, Options
 
 ROOT = Path(__file__).parents[2]
 TEMPERATURE = 0.9
@@ -35,28 +35,40 @@ class Spec:
     recipe: Path
     model: str
     options: Options
-    rl_options: Options
     engine: str
-    engine_options: Options
     tasks: tuple[EvaluationTask, ...]
+    rl_options: Options = dataclasses.field(default_factory=dict)
+    engine_options: Options = dataclasses.field(default_factory=dict)
 
 
 RECIPE = ROOT / "recipes" / "qwen2.5-1.5b-gsm8k" / "config.yaml"
 MODEL = "Qwen/Qwen2.5-Coder-1.5B-Instruct"
 ENGINE_OPTIONS: Options = {
-    "gpu_memory_utilization": 0.3,
-    "kv_cache_memory_bytes": 24_000_000_000,
-    "dtype": "bfloat16",
+    "distributed_executor_backend": "external_launcher",
+    "max_num_batched_tokens": 4096,
+    "logprobs_mode": "processed_logprobs",
+    "seed": 0,
+    "gpu_memory_utilization": 0.08,
+    "kv_cache_memory_bytes": 8_000_000_000,
     "max_model_len": 2048,
     "max_num_seqs": 512,
-    "seeds_samples": False,
 }
+"""vLLM as TRL starts it, with room for longer and for more completions: training and evaluation share an engine."""
+TRAINING: Options = {
+    "held_out_problems": 0,
+    "save_strategy": "no",
+    "per_device_train_batch_size": 16,
+    "gradient_accumulation_steps": 16,
+    "gradient_checkpointing": False,
+}
+"""32 prompts × 8, in micro-batches of which two runs fit on one H200 without gradient checkpointing."""
+LONG: Options = {**TRAINING, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 32}
+"""The same for completions that are twice as long."""
 SPECS: Mapping[str, Spec] = {
     "qwen": Spec(
         recipe=RECIPE,
         model=MODEL,
-        options={"max_steps": 100, "held_out_problems": 0, "save_strategy": "no"},
-        rl_options={"vllm_gpu_memory_utilization": 0.12},
+        options={**TRAINING, "max_steps": 100},
         engine="vllm",
         engine_options=ENGINE_OPTIONS,
         tasks=(
@@ -72,8 +84,7 @@ SPECS: Mapping[str, Spec] = {
     "qwen-leaderboard": Spec(
         recipe=RECIPE,
         model=MODEL,
-        options={"max_steps": 50, "held_out_problems": 0, "save_strategy": "no"},
-        rl_options={"vllm_gpu_memory_utilization": 0.12},
+        options={**TRAINING, "max_steps": 50},
         engine="vllm",
         engine_options=ENGINE_OPTIONS,
         tasks=(EvaluationTask("gsm8k", 300, 32, 400),),
@@ -81,19 +92,8 @@ SPECS: Mapping[str, Spec] = {
     "qwen-math": Spec(
         recipe=RECIPE,
         model=MODEL,
-        options={
-            "problems": "math",
-            "max_steps": 50,
-            "held_out_problems": 0,
-            "save_strategy": "no",
-            "per_device_train_batch_size": 16,  # two runs of 32 rows of this length do not fit on one card
-            "gradient_accumulation_steps": 16,
-        },
-        rl_options={
-            "vllm_gpu_memory_utilization": 0.12,
-            "max_completion_length": 600,
-            "vllm_max_model_length": 1280,
-        },
+        options={**LONG, "max_steps": 50, "problems": "math"},
+        rl_options={"max_completion_length": 600, "vllm_max_model_length": 1280},
         engine="vllm",
         engine_options=ENGINE_OPTIONS,
         tasks=(EvaluationTask("math500", None, 4, 1024), EvaluationTask("aime24", None, 32, 1024)),
@@ -108,9 +108,7 @@ SPECS: Mapping[str, Spec] = {
             "per_device_train_batch_size": 8,
             "gradient_accumulation_steps": 1,
         },
-        rl_options={},
         engine="transformers",
-        engine_options={},
         tasks=(
             EvaluationTask("lab", 4, 2, 16),
             EvaluationTask("lab", 4, 1, 16, temperature=0.0),
@@ -121,15 +119,8 @@ SPECS: Mapping[str, Spec] = {
 
 
 def arm_options(arm: str) -> dict[str, str | float | bool]:
-    """Method and options of an arm. GRPO runs in GTPO's trainer with every part of GTPO turned off.
-
-    This is TRL's update without TRL's padding (equal bit for bit untrimmed, within rounding trimmed: docs/method.md),
-    so that no arm waits for another.
-    """
-    method, options = ARMS[arm].method, ARMS[arm].options
-    if method == "grpo":
-        return {"method": "gtpo", **NO_CONFLICTS, **NO_ENTROPY, **options}
-    return {"method": method, **options}
+    """Method and options of an arm."""
+    return {"method": ARMS[arm].method, **ARMS[arm].options}
 
 
 class ArmRun:
@@ -140,8 +131,7 @@ class ArmRun:
         self.out, self.spec, self.arm, self.seed = out, spec, arm, seed
         self.work = out / "work" / self.name
         self.curve = out / "results" / f"{self.name}.json"
-        self.log = out / "logs" / f"{self.name}.txt"
-        self.stop_at = out / "work" / f"{self.name}.stop"
+        self.claim = out / "work" / f"{self.name}.claim"
 
     @property
     def tasks(self) -> tuple[EvaluationTask, ...]:
@@ -173,8 +163,3 @@ class ArmRun:
         shutil.rmtree(self.work, ignore_errors=True)
         for path in (self.curve, *map(self.result, self.tasks), *map(self.samples, self.tasks)):
             path.unlink(missing_ok=True)
-
-    def num_steps(self) -> int:
-        """The number of steps logged so far."""
-        metrics = self.work / "metrics.jsonl"
-        return metrics.read_bytes().count(b"\n") if metrics.is_file() else 0

@@ -1,4 +1,4 @@
-"""A sitting runs what is missing, two jobs at a time, and starts no pair that it has no time for."""
+"""A sitting keeps its lanes running until every job is done, and starts a lane again that fails."""
 
 import pytest
 
@@ -6,52 +6,54 @@ from experiments.lab.collect import main as collect
 from experiments.qwen import sitting
 from experiments.qwen.specs import ArmRun
 
-ARGUMENTS = ["--spec", "dry", "--arms", "grpo,gtpo,balanced", "--seeds", "1-2", "--pair-minutes", "0.5"]
+ARGUMENTS = ["--spec", "dry", "--arms", "grpo,gtpo,balanced", "--seeds", "1-2"]
 
 
-@pytest.fixture
-def pairs(monkeypatch):
-    """The pairs that were run, and the time that each was given; running a pair writes the files of its results."""
-    started = []
-
-    class Rehearsal:
-        def __init__(self, runs, options):
-            started.append(([run.name for run in runs], options.minutes, options.evaluation_minutes))
-            self.runs = runs
-
-        def run(self):
-            for run in self.runs:
-                for path in (run.curve, *map(run.result, run.tasks)):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text("{}")
-
-    monkeypatch.setattr(sitting, "ArmsRunner", Rehearsal)
-    return started
+def lanes_are(monkeypatch, script):
+    """Replace the command of a lane by a shell script, which gets its number."""
+    monkeypatch.setattr(sitting.Sitting, "command", lambda self, number: ["sh", "-c", script, "sh", str(number)])
 
 
-def test_what_is_done_is_left_out_and_the_rest_runs_in_pairs(pairs, tmp_path, capsys):
-    done = ArmRun(tmp_path, "dry", "gtpo", 1)
-    for path in (done.curve, *map(done.result, done.tasks)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("{}")
+def finish(run):
+    paths = " ".join(map(str, (run.curve, *map(run.result, run.tasks))))
+    return f"mkdir -p {run.curve.parent}; touch {paths}; "
+
+
+def test_it_ends_when_every_job_is_done(monkeypatch, tmp_path, capsys):
+    runs = sitting.jobs(tmp_path, "dry", "grpo,gtpo,balanced", "1-2")
+    assert [run.seed for run in runs] == [1, 1, 1, 2, 2, 2]  # a seed is completed before the next one
+    lanes_are(monkeypatch, "".join(map(finish, runs)) + "sleep 60")
     assert sitting.main([*ARGUMENTS, "--out", str(tmp_path)]) == 0
-    names = [name for pair, _, _ in pairs for name in pair]
-    assert [len(pair) for pair, _, _ in pairs] == [2, 2, 1]
-    assert sorted(names) == sorted(
-        f"dry_{arm}_seed{seed}"
-        for arm in ("grpo", "gtpo", "balanced")
-        for seed in (1, 2)
-        if (arm, seed) != ("gtpo", 1)
-    )
-    assert all(name.endswith("seed1") for name in names[:2])  # a seed is completed before the next one
-    assert {for_evaluation for *_, for_evaluation in pairs} == {0.0}  # no arm is stopped early for it
+    assert "6/6" in capsys.readouterr().err
     assert sitting.main([*ARGUMENTS, "--out", str(tmp_path), "--list"]) == 0
     assert capsys.readouterr().out.count("done") == 6
 
 
-def test_no_pair_starts_without_the_time_for_it(pairs, tmp_path):
-    assert sitting.main([*ARGUMENTS, "--out", str(tmp_path), "--minutes", "0.4"]) == 1
-    assert pairs == []
+def test_open_jobs_are_told_by_the_exit_code(monkeypatch, tmp_path, capsys):
+    lanes_are(monkeypatch, finish(ArmRun(tmp_path, "dry", "gtpo", 1)) + "exit 0")
+    assert sitting.main([*ARGUMENTS, "--out", str(tmp_path)]) == 1
+    assert "1/6" in capsys.readouterr().err
+
+
+def test_a_lane_that_fails_is_started_again_a_few_times(monkeypatch, tmp_path):
+    lanes_are(monkeypatch, f"echo $1 >> {tmp_path}/starts; exit 3")
+    assert sitting.main([*ARGUMENTS, "--out", str(tmp_path), "--lanes", "1"]) == 1
+    assert (tmp_path / "starts").read_text().split() == ["0"] * (1 + sitting.RESTARTS)
+
+
+def test_lanes_get_the_time_that_is_left(tmp_path):
+    arguments = [*ARGUMENTS, "--out", str(tmp_path), "--minutes", "20"]
+    options = type("Options", (), {"lanes": 1, "minutes": 20.0, "out": tmp_path})
+    late = sitting.Sitting([], options, arguments)
+    late.start -= 300
+    assert late.command(1)[-4:] == ["--minutes", "15.000", "--lane", "1"]
+
+
+@pytest.mark.slow
+def test_two_lanes_train_and_evaluate_on_the_lab(tmp_path):
+    arguments = ["--spec", "dry", "--arms", "grpo,component", "--seeds", "21", "--out", str(tmp_path), "--steps", "1"]
+    assert sitting.main([*arguments, "--minutes", "8", "--job-minutes", "0.1"]) == 0
+    assert all(run.is_done for run in sitting.jobs(tmp_path, "dry", "grpo,component", "21"))
 
 
 def test_the_results_of_a_sitting_are_collected(tmp_path):

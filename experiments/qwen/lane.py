@@ -1,0 +1,94 @@
+"""A lane of a sitting: a process that trains and evaluates one job after the other, with one vLLM engine.
+
+Starting an engine takes as long as ten steps, so there is one per lane: every run loads its weights into it while it
+trains, and its final weights for the evaluation.
+"""
+
+import contextlib
+import fcntl
+import shutil
+import time
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.qwen.arm import evaluate_arm, train_arm
+from experiments.qwen.specs import SPECS, ArmRun, Spec
+from gtpo.evaluation.engines import load_engine
+from gtpo.evaluation.sampling import Engine
+
+
+def work_through(runs: Sequence[ArmRun], options: Any) -> int:
+    """Train and evaluate what no other lane does, while there is time for a job."""
+    end = time.monotonic() + 60 * (options.minutes - options.job_minutes)
+    spec = SPECS[options.spec]
+    llm = start_engine(options.model, spec) if spec.engine == "vllm" else None
+    for run in runs:
+        with claimed(run) as is_ours:
+            if not is_ours or run.is_done:
+                continue
+            if time.monotonic() > end:
+                break
+            if not run.is_trained and train_arm(run, options.model, options.data_dir, options.steps) != 0:
+                return 1
+            evaluate_arm(run, engine_for(run, options.model, llm), options.data_dir)
+            shutil.rmtree(run.work, ignore_errors=True)  # the weights of all runs would fill the disk
+    return 0
+
+
+@contextlib.contextmanager
+def claimed(run: ArmRun) -> Generator[bool]:
+    """Whether this process has the job for itself. A claim ends with its process, however that ends."""
+    run.claim.parent.mkdir(parents=True, exist_ok=True)
+    with run.claim.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def start_engine(model: str, spec: Spec) -> Any:
+    """Start vLLM, and let every trainer of this process use it."""
+    import vllm  # pyright: ignore[reportMissingImports]
+    from accelerate import PartialState
+    from trl.generation import vllm_generation
+
+    PartialState()  # before vLLM, as in TRL
+    llm = vllm.LLM(model=model, **spec.engine_options)
+
+    def shared(**_: Any) -> Any:
+        return llm
+
+    vllm_generation.LLM = shared  # pyright: ignore[reportPrivateImportUsage]
+    return llm
+
+
+def engine_for(run: ArmRun, model: str, llm: Any) -> Engine:
+    """What answers the problems with the weights of a run: the lane's vLLM, or the model in transformers."""
+    source = str(run.work / "model") if (run.work / "model").is_dir() else model
+    if llm is None:
+        return load_engine(SPECS[run.spec].engine, source)
+    from gtpo.evaluation.engines.vllm import VLLMEngine
+
+    load_weights(llm, source)
+    return VLLMEngine(llm, llm.get_tokenizer(), run.name, seeds_samples=False)
+
+
+def load_weights(llm: Any, source: str) -> None:
+    """Replace the weights of vLLM by those of a model folder or of a model from the hub."""
+    from huggingface_hub import snapshot_download
+
+    folder = Path(source if Path(source).is_dir() else snapshot_download(source))
+    llm.llm_engine.model_executor.driver_worker.model_runner.model.load_weights(_weights(folder))
+    llm.reset_prefix_cache()
+
+
+def _weights(folder: Path) -> Iterator[tuple[str, Any]]:
+    from safetensors import safe_open
+
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            for name in file.keys():  # noqa: SIM118  # it is no dict
+                yield name, file.get_tensor(name)

@@ -1,0 +1,100 @@
+"""A lane takes the jobs that no other lane has, and evaluates the weights that it has just trained."""
+
+import argparse
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import trl
+from experiments.qwen import lane
+from experiments.qwen.specs import ArmRun
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The jobs that were run, as "train NAME" and "evaluate NAME"; each writes its files."""
+    log = []
+
+    def train(run, model, data_dir, steps):
+        log.append(f"train {run.name}")
+        for path in (run.curve, run.work / "model" / "weights"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+        return 0
+
+    def evaluate(run, engine, data_dir):
+        log.append(f"evaluate {run.name} with {engine}")
+        for task in run.tasks:
+            run.result(task).write_text("{}")
+
+    monkeypatch.setattr(lane, "train_arm", train)
+    monkeypatch.setattr(lane, "evaluate_arm", evaluate)
+    monkeypatch.setattr(lane, "engine_for", lambda run, model, llm: "its weights" * (run.work / "model").is_dir())
+    return log
+
+
+def options(minutes=10.0):
+    return argparse.Namespace(spec="dry", model="lab", data_dir=None, steps=None, minutes=minutes, job_minutes=1.0)
+
+
+def test_it_works_through_the_open_jobs_and_deletes_their_weights(trained, tmp_path):
+    done, first, second = (ArmRun(tmp_path, "dry", arm, 1) for arm in ("base", "grpo", "gtpo"))
+    for task in done.tasks:
+        done.result(task).parent.mkdir(parents=True, exist_ok=True)
+        done.result(task).write_text("{}")
+    assert lane.work_through([done, first, second], options()) == 0
+    names = (first.name, second.name)
+    assert trained == [line for name in names for line in (f"train {name}", f"evaluate {name} with its weights")]
+    assert first.is_done
+    assert not first.work.exists()
+
+
+def test_a_job_without_the_time_for_it_is_not_started(trained, tmp_path):
+    assert lane.work_through([ArmRun(tmp_path, "dry", "grpo", 1)], options(minutes=0.5)) == 0
+    assert trained == []
+
+
+def test_a_claim_holds_for_other_processes_and_ends_with_its_own(trained, tmp_path):
+    run = ArmRun(tmp_path, "dry", "grpo", 1)
+    run.claim.parent.mkdir(parents=True)
+    script = (
+        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.flock(file, 2); print('held', flush=True); input()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", script, str(run.claim)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with other:
+        assert other.stdout.readline() == "held\n"
+        lane.work_through([run], options())
+        assert trained == []
+        other.kill()
+    lane.work_through([run], options())
+    assert trained[0] == f"train {run.name}"
+
+
+def test_the_engine_gets_every_tensor_of_the_folder_and_forgets_its_cache(tmp_path):
+    tensors = {f"layer.{number}": torch.randn(2, 3) for number in range(3)}
+    save_file({"layer.0": tensors["layer.0"]}, tmp_path / "model-1.safetensors")
+    save_file({name: tensors[name] for name in ("layer.1", "layer.2")}, tmp_path / "model-2.safetensors")
+    loaded, resets = {}, []
+    runner = types.SimpleNamespace(model=types.SimpleNamespace(load_weights=loaded.update))
+    executor = types.SimpleNamespace(driver_worker=types.SimpleNamespace(model_runner=runner))
+    llm = types.SimpleNamespace(
+        llm_engine=types.SimpleNamespace(model_executor=executor), reset_prefix_cache=lambda: resets.append(1)
+    )
+    lane.load_weights(llm, str(tmp_path))
+    assert loaded.keys() == tensors.keys()
+    assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
+    assert resets == [1]
+
+
+def test_trainers_of_the_process_get_the_engine_of_the_lane():
+    """What lane.start_engine relies on: TRL creates its engine through this name of this module."""
+    source = (Path(trl.__file__).parent / "generation/vllm_generation.py").read_text()
+    assert "self.llm = LLM(" in source
+    assert "from vllm import LLM" in source
