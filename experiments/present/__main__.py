@@ -21,19 +21,22 @@ from experiments.present.lab_figures import STYLE, draw_curves, draw_effects, dr
 from experiments.present.lab_tables import lab_tables
 from experiments.present.overview import draw_overview
 from experiments.present.qwen_data import read_measurements, read_runs
-from experiments.present.qwen_figures import draw_real_curves, draw_real_pass
-from experiments.present.qwen_tables import IN_ACCURACY, IN_SIMILARITY, each_run, real_tables
+from experiments.present.qwen_figures import MATH_TITLE, draw_real_curves, draw_real_pass
+from experiments.present.qwen_tables import IN_ACCURACY, IN_SIMILARITY, each_run, math_tables, real_tables
 from experiments.present.shared_tokens import shared_table
 from experiments.present.verdicts import CLAIMS, claim_tables, looks, sign_table, verdicts
 from experiments.present.whole_numbers import whole_contests, whole_runs
 
 ROOT = Path(__file__).parents[2]
+MATH = "qwen-math"
+"""The spec of the runs on MATH, whose results are in the same folder."""
 
 
 def generated_files(data: Path = DATA) -> dict[str, str]:
     """The text of every generated file, by its path from the root."""
     records, runs, measured = read_data(data), read_runs(data / "real"), read_measurements(data / "real")
     parts = {**lab_tables(records), **real_tables(runs, measured)}
+    parts |= math_tables(read_runs(data / "real", MATH), read_measurements(data / "real", MATH))
     parts |= {"shared": shared_table(records, runs), "whole": whole_contests(measured)}
     files = table_files(parts, looks(records, runs, measured))
     return {f"docs/results/tables/{name}": text for name, text in files.items()}
@@ -65,6 +68,8 @@ def draw_all(data: Path, folder: Path) -> list[Path]:
                     drawn.append(path)
         if draw_real_curves(runs, folder / "real_curves.svg"):
             drawn.append(folder / "real_curves.svg")
+        if draw_real_curves(read_runs(data / "real", MATH), folder / "real_curves_math.svg", MATH_TITLE):
+            drawn.append(folder / "real_curves_math.svg")
         if draw_real_pass(measured, folder / "real_pass.svg"):
             drawn.append(folder / "real_pass.svg")
         if draw_overview(records, measured, folder / "overview.svg"):

@@ -96,14 +96,21 @@ TABLE_PAGES: Mapping[str, TablePage] = {
             "Tokens that good and bad completions share, in groups that have both": "shared",
         },
     ),
+    "qwen-math.md": TablePage(
+        "Qwen trained on MATH: tables",
+        "../claim-3-collapse.md",
+        "Qwen2.5-Coder-1.5B-Instruct, 50 steps on MATH, evaluated at temperature 0.9.",
+        {"Training": "math-runs", "After training, seed by seed": "math-each", "Differences over seeds": "math-tests"},
+    ),
     "math-500.md": TablePage("MATH-500 by kind of answer: tables", "../math-500.md", ON_PROBLEMS, {"pass@1": "whole"}),
 }
 
 
 def table_files(parts: Mapping[str, str], looks: str) -> dict[str, str]:
-    """The text of every generated file by its name, and an index of them."""
-    files = {name: _text(page, parts) for name, page in TABLE_PAGES.items()}
-    listed = "\n".join(f"- [{page.title}]({name})" for name, page in TABLE_PAGES.items())
+    """The text of every generated file by its name, and an index of them. A page without parts is left out."""
+    pages = {name: page for name, page in TABLE_PAGES.items() if any(part in parts for part in page.parts.values())}
+    files = {name: _text(page, parts) for name, page in pages.items()}
+    listed = "\n".join(f"- [{page.title}]({name})" for name, page in pages.items())
     note = "Every table behind the [results](../../results.md), generated from experiments/data by"
     files["README.md"] = f"# Tables\n\n{note} `python -m experiments.present`.\n\n{listed}\n\n{looks}\n"
     return files

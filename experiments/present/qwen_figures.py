@@ -12,9 +12,10 @@ from gtpo.runs.measures import centred_mean
 from gtpo.runs.run import Run
 
 TITLE = "Qwen2.5-Coder-1.5B-Instruct on GSM8K"
+MATH_TITLE = "Qwen2.5-Coder-1.5B-Instruct on MATH"
 
 
-def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
+def draw_real_curves(runs: Sequence[Run], path: Path, heading: str = TITLE) -> bool:
     """Accuracy, format, entropy and length over steps: runs thin, their mean thick over the steps that all have."""
     arms = [arm for arm in ARMS if any(run.method == arm and run.series("accuracy").values for run in runs)]
     if not arms:
@@ -36,7 +37,7 @@ def draw_real_curves(runs: Sequence[Run], path: Path) -> bool:
         axis.set_title(title)
         axis.set_xlabel("step")
     mark_ln2(axes[0][2])
-    finish(figure, axes[0][0], path, TITLE)
+    finish(figure, axes[0][0], path, heading)
     return True
 
 

@@ -31,6 +31,13 @@ IN_ACCURACY = {
     "GSM8K pass@32, %": ("gsm8k", "pass@32", 100),
     "MATH-500 pass@1, %": ("math500", "pass@1", 100),
 }
+IN_MATH = {
+    "MATH-500 pass@1, %": ("math500", "pass@1", 100),
+    "MATH-500 pass@4, %": ("math500", "pass@4", 100),
+    "MATH-500 complete format, %": ("math500", "format_rate", 100),
+    "AIME 2024 pass@1, %": ("aime24", "pass@1", 100),
+    "AIME 2024 pass@32, %": ("aime24", "pass@32", 100),
+}
 IN_SIMILARITY = {
     "distinct completions of 32": ("gsm8k", "distinct_completions", 1),
     "distinct answers of 32": ("gsm8k", "distinct_answers", 1),
@@ -43,7 +50,7 @@ IN_SIMILARITY = {
 def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
     """Every generated part about the real model, by name."""
     return {
-        "real-runs": _runs_table(runs) if runs else NONE,
+        "real-runs": _runs_table(runs, "real_curves.svg") if runs else NONE,
         "real-table-1": _table_1(measured) if measured else NONE,
         "real-evaluations": _evaluations(measured) if measured else NONE,
         "real-differences": _differences(measured) or NONE,
@@ -54,7 +61,18 @@ def real_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
     }
 
 
-def _runs_table(runs: Sequence[Run]) -> str:
+def math_tables(runs: Sequence[Run], measured: Measured) -> dict[str, str]:
+    """The parts about the runs on MATH, by name; none before there are runs."""
+    if not runs:
+        return {}
+    return {
+        "math-runs": _runs_table(runs, "real_curves_math.svg"),
+        "math-each": each_run(measured, IN_MATH),
+        "math-tests": _tests(measured) or NONE,
+    }
+
+
+def _runs_table(runs: Sequence[Run], figure: str) -> str:
     ends = ("accuracy at the end, %", "format at the end, %", "entropy at the end", "tokens at the end")
     rows = [["method", "seed", "steps", "minutes", *ends, "collapsed", "commit"]]
     for run in runs:
@@ -74,7 +92,7 @@ def _runs_table(runs: Sequence[Run]) -> str:
     )
     notes = [note for run in runs for note in run.notes if not note.startswith("commit ")]
     set_up = ", ".join(dict.fromkeys(notes))
-    return f"![{caption}](../../figures/real_curves.svg)\n\n{markdown(rows)}\n\n{set_up}"
+    return f"![{caption}](../../figures/{figure})\n\n{markdown(rows)}\n\n{set_up}"
 
 
 def _table_1(measured: Measured) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 from experiments.lab.collect import main as collect
 from experiments.lab.collect import rows_of
+from experiments.present.__main__ import draw_all, generated_files, marked_parts
 from experiments.present.__main__ import main as present
-from experiments.present.__main__ import marked_parts
 from experiments.present.lab_figures import COLORS
 from experiments.present.qwen_data import (
     CONTESTS,
@@ -28,7 +28,7 @@ from experiments.present.whole_numbers import whole_contests, whole_runs
 from gtpo.runs.run import Run
 
 
-def make_result(folder, arm, seed, right, problems="gsm8k"):
+def make_result(folder, arm, seed, right, problems="gsm8k", spec="qwen"):
     """An evaluation in which the first `right` of eight problems are solved."""
     solved = [1.0] * right + [0.0] * (8 - right)
     settings = {"num_samples": 32, "temperature": 0.9, "max_new_tokens": 400}
@@ -36,9 +36,9 @@ def make_result(folder, arm, seed, right, problems="gsm8k"):
     names = ("pass@1", "pass@8", "pass@32", "maj@4", "maj@8", "maj@32", "format_rate")
     content = {"arm": arm, "seed": seed, "header": header, "values": dict.fromkeys(names, solved)}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"qwen_{arm}_seed{seed}_on_{problems}.json").write_text(json.dumps(content))
+    (folder / f"{spec}_{arm}_seed{seed}_on_{problems}.json").write_text(json.dumps(content))
     curve = {"step": [1, 2], "accuracy": [0.1, 0.5], "format": [0.2, 0.9], "entropy": [0.3, 0.2]}
-    (folder / f"qwen_{arm}_seed{seed}.json").write_text(json.dumps({"arm": arm, "seed": seed, "curve": curve}))
+    (folder / f"{spec}_{arm}_seed{seed}.json").write_text(json.dumps({"arm": arm, "seed": seed, "curve": curve}))
 
 
 def test_seeds_are_averaged_problem_by_problem_and_arms_compared_over_problems(tmp_path):
@@ -163,6 +163,23 @@ def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
     assert "| GTPO | 1 | 2 |" in (tmp_path / "docs/results/tables/qwen-runs.md").read_text()
     assert "claim-1-accuracy.md) | not run |" in (tmp_path / "README.md").read_text()  # a single seed is not enough
     assert not (data / "lab_runs.csv").exists()  # there are no results of the lab
+
+
+def test_runs_on_math_have_a_figure_and_tables_of_their_own(tmp_path):
+    assert "docs/results/tables/qwen-math.md" not in generated_files(tmp_path)
+    for arm, rights in (("grpo", (2, 4)), ("gtpo", (3, 6))):
+        for seed, right in enumerate(rights, start=21):
+            make_result(tmp_path / "real", arm, seed, right, "math500", spec="qwen-math")
+    files = generated_files(tmp_path)
+    text = files["docs/results/tables/qwen-math.md"]
+    assert "| GTPO | 22 | 2 |" in text
+    assert "| MATH-500 pass@1, % | 25.0, 50.0 | 37.5, 75.0 |" in text
+    assert "| math500 pass@1 | 56.2 | 37.5 | +12.5, +25.0 | +18.8 |" in text
+    assert "(qwen-math.md)" in files["docs/results/tables/README.md"]
+    assert "| 22 |" not in files["docs/results/tables/qwen-runs.md"]
+    (figure,) = draw_all(tmp_path, tmp_path)
+    assert "on MATH" in figure.read_text()
+    assert figure.name in text
 
 
 def test_shared_tokens_are_counted_in_groups_that_are_not_tied():
