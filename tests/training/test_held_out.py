@@ -217,7 +217,7 @@ class Colocated:
 
     def generate(self, inputs, params, use_tqdm):
         self.asked.append("generate")
-        text = types.SimpleNamespace(text="<answer>1</answer>", token_ids=[1], finish_reason="stop")
+        text = types.SimpleNamespace(text="", token_ids=[1, 2], finish_reason="stop")
         return [types.SimpleNamespace(outputs=[text]) for _ in inputs]
 
 
@@ -232,7 +232,8 @@ def test_the_colocated_vllm_samples_with_the_current_weights(sleeps, asked, load
     generation = Colocated(sleeps)
     arguments = types.SimpleNamespace(process_index=0, world_size=1)
     trainer = types.SimpleNamespace(use_vllm=True, vllm_generation=generation, args=arguments)
-    values = HeldOutCallback(trainer, plan, None, RunFolder(tmp_path)).measure(4)
+    tokenizer = types.SimpleNamespace(decode=lambda ids, **_: f"<answer>{ids}</answer>")
+    values = HeldOutCallback(trainer, plan, tokenizer, RunFolder(tmp_path)).measure(4)
     assert values.keys() >= {"held_out/pass@1", "held_out/format"}
     assert generation.asked == asked
     assert trainer._last_loaded_step == loaded  # what TRL's generation compares with the step

@@ -38,9 +38,13 @@ def test_changed_weights_in_the_same_folder_have_another_digest(monkeypatch, tmp
     assert len(set(digests)) == 3
 
 
-def test_vllm_gets_token_prompts_and_one_seed_per_sample(monkeypatch):
+def test_vllm_gets_token_prompts_and_a_seed_per_sample_and_returns_only_ids(monkeypatch):
     """Uses a double with the few names of vLLM that the engine calls."""
     received = {}
+
+    class Tokenizer:
+        def decode(self, ids, skip_special_tokens):
+            return f"{ids} {skip_special_tokens}"
 
     class LLM:
         def __init__(self, **options):
@@ -49,14 +53,14 @@ def test_vllm_gets_token_prompts_and_one_seed_per_sample(monkeypatch):
             self.llm_engine = types.SimpleNamespace(model_config=config)
 
         def get_tokenizer(self):
-            return "tokenizer"
+            return Tokenizer()
 
         def generate(self, prompts, params, use_tqdm):
             received["prompts"], received["params"] = prompts, params
             ends = ["stop", "length"]
             return [
                 types.SimpleNamespace(
-                    outputs=[types.SimpleNamespace(text=f"t{i}", token_ids=[7] * (i + 1), finish_reason=ends[i])]
+                    outputs=[types.SimpleNamespace(text="", token_ids=[7, 8, 9][: i + 2], finish_reason=ends[i])]
                 )
                 for i in range(len(prompts))
             ]
@@ -73,11 +77,11 @@ def test_vllm_gets_token_prompts_and_one_seed_per_sample(monkeypatch):
     }
     assert received["prompts"] == [{"prompt_token_ids": [1, 2]}, {"prompt_token_ids": [3]}]
     assert received["params"] == [
-        {"temperature": 0.9, "top_p": 1.0, "max_tokens": 9, "seed": seed} for seed in (11, 12)
+        {"temperature": 0.9, "top_p": 1.0, "max_tokens": 9, "seed": seed, "detokenize": False} for seed in (11, 12)
     ]
     assert [(text.text, text.num_tokens, text.truncated, text.entropy) for text in texts] == [
-        ("t0", 1, False, None),
-        ("t1", 2, True, None),
+        ("[7] True", 2, False, None),  # without the token that ended it
+        ("[7, 8, 9] True", 3, True, None),
     ]
     assert (engine.context_length, engine.description["dtype"]) == (512, "bfloat16")
     VLLMEngine.load("some/model", seeds_samples=False).sample([[1, 2]], [11], SamplingSettings())

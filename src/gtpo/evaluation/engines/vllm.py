@@ -50,13 +50,16 @@ class VLLMEngine:
                 top_p=settings.top_p,
                 max_tokens=settings.max_new_tokens,
                 seed=seed if self._seeds_samples else None,
+                detokenize=False,  # vLLM would decode every token on its own, between two steps on the GPU
             )
             for seed in seeds
         ]
         inputs = [{"prompt_token_ids": prompt} for prompt in prompts]
         outputs = self._llm.generate(inputs, params, use_tqdm=False)
-        completions = [output.outputs[0] for output in outputs]
-        return [
-            SampledText(completion.text, len(completion.token_ids), completion.finish_reason == "length", entropy=None)
-            for completion in completions
-        ]
+        return [self._text(output.outputs[0]) for output in outputs]
+
+    def _text(self, completion: Any) -> SampledText:
+        ids = list(completion.token_ids)
+        shown = ids[:-1] if completion.finish_reason == "stop" else ids  # without the token that ends it
+        text = self.tokenizer.decode(shown, skip_special_tokens=True)
+        return SampledText(text, len(ids), completion.finish_reason == "length", entropy=None)
