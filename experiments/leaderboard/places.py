@@ -1,7 +1,7 @@
 """Where arms are compared: the settings of the lab, and Qwen on GSM8K, each with its finished runs."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from experiments.lab.collect import Record, read_data
@@ -22,6 +22,7 @@ from experiments.leaderboard.protocol import (
     lab_jobs,
 )
 from experiments.present.qwen_data import read_measurements, read_runs
+from gtpo.errors import DataError
 
 QWEN = "Qwen on GSM8K"
 QWEN_TITLE = "Qwen2.5-Coder-1.5B-Instruct: 32 prompts × 8 of GSM8K at a learning rate of 2e-6, 50 steps"
@@ -69,7 +70,16 @@ class Place:
 def read_places(data: Path) -> list[Place]:
     """Every place, the primary one first, also those that have no runs yet."""
     records = read_data(data)
+    check_commits("in the lab", {record.about["commit"] for record in records.values()})
     return [*(lab_place(records, setting) for setting in SETTINGS), qwen_place(data / "real")]
+
+
+def check_commits(where: str, commits: Set[str]) -> None:
+    """The protocol asks for one commit in the lab, and for one on Qwen."""
+    if len(commits) > 1:
+        raise DataError(
+            f"The runs {where} come from several commits: {', '.join(sorted(commits))}. Repeat some of them."
+        )
 
 
 def lab_place(records: Mapping[Job, Record], setting: str) -> Place:
@@ -86,7 +96,9 @@ def lab_place(records: Mapping[Job, Record], setting: str) -> Place:
 
 def qwen_place(folder: Path) -> Place:
     """Qwen on GSM8K. A run is finished when it is evaluated."""
-    norms = {(run.method, run.seed): tuple(run.series("grad_norm").values) for run in read_runs(folder, QWEN_SPEC)}
+    runs = read_runs(folder, QWEN_SPEC)
+    check_commits("on Qwen", {note for run in runs for note in run.notes if note.startswith("commit ")})
+    norms = {(run.method, run.seed): tuple(run.series("grad_norm").values) for run in runs}
     measured = {
         (arm, seed): {outcome: float(measurement.values[outcome].mean()) for outcome in OUTCOMES}
         for (arm, seed, problems), measurement in read_measurements(folder, QWEN_SPEC).items()

@@ -36,7 +36,8 @@ def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None =
     from gtpo.training.run_folder import RunFolder
     from gtpo.training.session import train
 
-    spec, arm = SPECS[run.spec], arm_options(run.arm)
+    spec = SPECS[run.spec]
+    arm = arm_options(spec, run.arm)
     run.remove()
     options: dict[str, Any] = {**spec.options, "model": model, "seed": run.seed}
     options |= {} if arm["method"] == "sft" else spec.rl_options

@@ -6,31 +6,50 @@ trains, and its final weights for the evaluation.
 
 import contextlib
 import fcntl
+import os
 import shutil
+import sys
 import time
+import traceback
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from experiments.qwen.arm import evaluate_arm, train_arm
 from experiments.qwen.specs import SPECS, ArmRun, Spec
 from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.sampling import Engine
+from gtpo.training.inputs.data import free_memory
+
+
+def run_lane(runs: Sequence[ArmRun], options: Any) -> NoReturn:
+    """The process of a lane. It ends at once, because vLLM's engine can keep an ordinary exit from ending it."""
+    code = 1
+    try:
+        code = work_through(runs, options)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def work_through(runs: Sequence[ArmRun], options: Any) -> int:
-    """Train and evaluate what no other lane does, while there is time for a job."""
-    end = time.monotonic() + 60 * (options.minutes - options.job_minutes)
-    spec = SPECS[options.spec]
-    llm = start_engine(options.model, spec) if spec.engine == "vllm" else None
-    for run in runs:
+    """Train and evaluate what no other lane does, while there is time for a job. Those that failed come last."""
+    last_start = options.until - 60 * options.job_minutes
+    spec, llm = SPECS[options.spec], None
+    for run in sorted(runs, key=lambda run: run.num_attempts):
         with claimed(run) as is_ours:
             if not is_ours or run.is_done:
                 continue
-            if time.monotonic() > end:
+            if time.time() > last_start:
                 break
+            if llm is None and spec.engine == "vllm":
+                llm = start_engine(options.model, spec)
+            run.count_attempt()
             if not run.is_trained and train_arm(run, options.model, options.data_dir, options.steps) != 0:
                 return 1
+            free_memory()
             evaluate_arm(run, engine_for(run, options.model, llm), options.data_dir)
             shutil.rmtree(run.work, ignore_errors=True)  # the weights of all runs would fill the disk
     return 0
@@ -82,7 +101,8 @@ def load_weights(llm: Any, source: str) -> None:
 
     folder = Path(source if Path(source).is_dir() else snapshot_download(source))
     llm.llm_engine.model_executor.driver_worker.model_runner.model.load_weights(_weights(folder))
-    llm.reset_prefix_cache()
+    if llm.reset_prefix_cache() is False:
+        raise RuntimeError("vLLM keeps results of the last weights in its cache: requests are still running.")
 
 
 def _weights(folder: Path) -> Iterator[tuple[str, Any]]:

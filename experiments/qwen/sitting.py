@@ -11,6 +11,7 @@ A job starts only while `--job-minutes` are left, and no job ends before its las
 """
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -48,7 +49,7 @@ class Sitting:
 
     def __init__(self, runs: Sequence[ArmRun], options: argparse.Namespace, arguments: Sequence[str]) -> None:
         self.runs, self.options, self.arguments = runs, options, arguments
-        self.start = time.monotonic()
+        self.start, self.end = time.monotonic(), time.time() + 60 * options.minutes
         self.num_failures = [0] * options.lanes
         self.waiting = [run for run in runs if not run.is_done]
 
@@ -62,9 +63,7 @@ class Sitting:
                 self._report()
         finally:
             for lane in lanes:
-                if lane.poll() is None:
-                    os.killpg(lane.pid, signal.SIGKILL)
-                lane.wait()
+                kill(lane)
         self._report()
         return 1 if self.waiting else 0
 
@@ -76,6 +75,7 @@ class Sitting:
             if code and self.num_failures[number] < RESTARTS:
                 self.num_failures[number] += 1
                 self._print(f"lane {number} failed and starts again, see {self._log(number)}")
+                kill(lane)  # what it has started, too
                 lanes[number], code = self._start(number), None
             is_running |= code is None
         return is_running
@@ -83,14 +83,12 @@ class Sitting:
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         self._log(number).parent.mkdir(parents=True, exist_ok=True)
         with self._log(number).open("ab") as log:
-            return subprocess.Popen(
-                self.command(number), stdout=log, stderr=log, env=environment(number), start_new_session=True
-            )
+            env = environment(29511 + 10 * number + self.num_failures[number])
+            return subprocess.Popen(self.command(number), stdout=log, stderr=log, env=env, start_new_session=True)
 
     def command(self, number: int) -> list[str]:
-        minutes = self.options.minutes - (time.monotonic() - self.start) / 60
         command = [sys.executable, "-m", "experiments.qwen.sitting", *self.arguments]
-        return [*command, "--minutes", f"{minutes:.3f}", "--lane", str(number)]
+        return [*command, "--lane", str(number), "--until", f"{self.end:.0f}"]
 
     def _log(self, number: int) -> Path:
         return self.options.out / "logs" / f"lane-{number}.txt"
@@ -105,7 +103,13 @@ class Sitting:
         sys.stderr.flush()
 
 
-def environment(number: int) -> dict[str, str]:
+def kill(lane: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(lane.pid, signal.SIGKILL)
+    lane.wait()
+
+
+def environment(port: int) -> dict[str, str]:
     """Environment variables of a lane, with a port of its own."""
     return {
         **os.environ,
@@ -119,7 +123,7 @@ def environment(number: int) -> dict[str, str]:
         "LOCAL_RANK": "0",
         "WORLD_SIZE": "1",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(29511 + 7 * number),
+        "MASTER_PORT": str(port),
     }
 
 
@@ -134,22 +138,25 @@ def main(arguments: list[str] | None = None) -> int:
     add("--model", default=None, help="folder or hub id (default: the model of the spec)")
     add("--data-dir", default=None, help="folder of JSONL files to read problems from instead of the hub")
     add("--out", type=Path, default=Path("runs/qwen"), help="default: %(default)s")
-    add("--steps", type=int, default=None, help="training steps (default: those of the spec)")
+    add("--steps", type=int, default=None, help="training steps, with --spec dry only")
     add("--lanes", type=int, default=2, help="how many jobs at a time (default: %(default)s)")
     add("--minutes", type=float, default=27.0, help="time of the sitting (default: %(default)s)")
-    add("--job-minutes", type=float, default=6.0, help="start no job with less time left (default: %(default)s)")
+    add("--job-minutes", type=float, default=8.0, help="start no job with less time left (default: %(default)s)")
     add("--list", action="store_true", help="list the jobs and which of them are done; run nothing")
     add("--lane", type=int, default=None, help=argparse.SUPPRESS)
+    add("--until", type=float, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.steps and options.spec != "dry":
+        parser.error("--steps is for --spec dry: a shorter run would count as one of the spec.")
     options.model = options.model or SPECS[options.spec].model
     runs = jobs(options.out, options.spec, options.arms, options.seeds)
     if options.list:
         sys.stdout.writelines(f"{'done' if run.is_done else 'open'}  {run.name}\n" for run in runs)
         return 0
     if options.lane is not None:
-        from experiments.qwen.lane import work_through
+        from experiments.qwen.lane import run_lane
 
-        return work_through(runs, options)
+        run_lane(runs, options)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, which also ends the lanes
     return Sitting(runs, options, sys.argv[1:] if arguments is None else arguments).run()
 

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.lab.arms import ARMS, Options
+from experiments.lab.arms import ARMS, NO_CONFLICTS, NO_ENTROPY, Options
 
 ROOT = Path(__file__).parents[2]
 TEMPERATURE = 0.9
@@ -38,6 +38,9 @@ class Spec:
     engine: str
     tasks: tuple[EvaluationTask, ...]
     rl_options: Options = dataclasses.field(default_factory=dict)
+    logs_every_entropy: bool = False
+    """Whether GRPO runs in GTPO's trainer with every part of GTPO turned off: the same update, with the entropies of
+    all completions in the log. FastGRPOTrainer has those of the completions that the update needs."""
     engine_options: Options = dataclasses.field(default_factory=dict)
 
 
@@ -80,6 +83,7 @@ SPECS: Mapping[str, Spec] = {
             EvaluationTask("aime25", None, 32, 1024),
             EvaluationTask("gsm8k", 320, 32, 400, temperature=1.2),
         ),
+        logs_every_entropy=True,
     ),
     "qwen-leaderboard": Spec(
         recipe=RECIPE,
@@ -97,6 +101,7 @@ SPECS: Mapping[str, Spec] = {
         engine="vllm",
         engine_options=ENGINE_OPTIONS,
         tasks=(EvaluationTask("math500", None, 4, 1024), EvaluationTask("aime24", None, 32, 1024)),
+        logs_every_entropy=True,
     ),
     "dry": Spec(
         recipe=ROOT / "recipes" / "lab" / "config.yaml",
@@ -118,9 +123,12 @@ SPECS: Mapping[str, Spec] = {
 }
 
 
-def arm_options(arm: str) -> dict[str, str | float | bool]:
+def arm_options(spec: Spec, arm: str) -> dict[str, str | float | bool]:
     """Method and options of an arm."""
-    return {"method": ARMS[arm].method, **ARMS[arm].options}
+    method, options = ARMS[arm].method, ARMS[arm].options
+    if method == "grpo" and spec.logs_every_entropy:
+        return {"method": "gtpo", **NO_CONFLICTS, **NO_ENTROPY, **options}
+    return {"method": method, **options}
 
 
 class ArmRun:
@@ -132,6 +140,7 @@ class ArmRun:
         self.work = out / "work" / self.name
         self.curve = out / "results" / f"{self.name}.json"
         self.claim = out / "work" / f"{self.name}.claim"
+        self.attempts = out / "work" / f"{self.name}.attempts"
 
     @property
     def tasks(self) -> tuple[EvaluationTask, ...]:
@@ -157,6 +166,14 @@ class ArmRun:
     @property
     def is_done(self) -> bool:
         return self.is_trained and self.is_evaluated
+
+    @property
+    def num_attempts(self) -> int:
+        return self.attempts.stat().st_size if self.attempts.is_file() else 0
+
+    def count_attempt(self) -> None:
+        with self.attempts.open("ab") as file:
+            file.write(b".")
 
     def remove(self) -> None:
         """Delete run, samples and results."""

@@ -15,6 +15,7 @@ from experiments.leaderboard.places import read_places
 from experiments.leaderboard.protocol import QWEN_ARMS
 from experiments.leaderboard.standings import standings
 from experiments.qwen.specs import ArmRun
+from gtpo.errors import DataError
 
 SETTINGS = {"num_samples": 32, "temperature": 0.9, "top_p": 1.0, "max_new_tokens": 400, "seed": 0}
 HEADER = {"gtpo_samples": 1, "problems": {"name": "gsm8k", "count": 2, "sha256": "0"}, "settings": SETTINGS}
@@ -94,3 +95,11 @@ def test_the_page_shows_qwen_next_to_the_lab(tmp_path):
     assert "- *Qwen on GSM8K*: pass@8 is better for **GTPO**" in text
     assert "| **annealed** | 4 | 4 |" in text.partition("## Qwen on GSM8K")[2]
     assert ">Qwen on GSM8K<" in (tmp_path / "figures/leaderboard.svg").read_text()
+
+
+def test_runs_of_two_commits_are_refused(tmp_path):
+    write_runs(tmp_path, (21,))
+    path = tmp_path / "data/real/qwen-leaderboard_gtpo_seed21.json"
+    path.write_text(path.read_text().replace('"commit":"0"', '"commit":"1"'))
+    with pytest.raises(DataError, match="on Qwen come from several commits: commit 0, commit 1"):
+        read_places(tmp_path / "data")

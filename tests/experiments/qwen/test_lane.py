@@ -3,6 +3,7 @@
 import argparse
 import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def trained(monkeypatch):
 
 
 def options(minutes=10.0):
-    return argparse.Namespace(spec="dry", model="lab", data_dir=None, steps=None, minutes=minutes, job_minutes=1.0)
+    until = time.time() + 60 * minutes
+    return argparse.Namespace(spec="dry", model="lab", data_dir=None, steps=None, until=until, job_minutes=1.0)
 
 
 def test_it_works_through_the_open_jobs_and_deletes_their_weights(trained, tmp_path):
@@ -57,6 +59,34 @@ def test_it_works_through_the_open_jobs_and_deletes_their_weights(trained, tmp_p
 def test_a_job_without_the_time_for_it_is_not_started(trained, tmp_path):
     assert lane.work_through([ArmRun(tmp_path, "dry", "grpo", 1)], options(minutes=0.5)) == 0
     assert trained == []
+
+
+def test_a_job_that_fails_is_tried_again_after_the_others(trained, monkeypatch, tmp_path):
+    first, second = runs = [ArmRun(tmp_path, "dry", arm, 1) for arm in ("grpo", "gtpo")]
+    with monkeypatch.context() as patch:
+        patch.setattr(lane, "train_arm", lambda run, *_: 130)
+        assert lane.work_through(runs, options()) == 1
+    assert lane.work_through(runs, options()) == 0
+    assert [line.split()[1] for line in trained if line.startswith("train")] == [second.name, first.name]
+
+
+def test_an_engine_is_started_only_for_a_job_that_has_time(trained, monkeypatch, tmp_path):
+    monkeypatch.setattr(lane, "start_engine", lambda *_: pytest.fail("started"))
+    late = options(minutes=0.5)
+    late.spec = "qwen-leaderboard"
+    assert lane.work_through([ArmRun(tmp_path, "qwen-leaderboard", "grpo", 21)], late) == 0
+
+
+def test_the_process_of_a_lane_ends_whatever_still_runs_in_it(tmp_path):
+    script = (
+        "import threading, time; from experiments.qwen import lane\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "lane.work_through = lambda *_: 1 / 0\n"
+        "lane.run_lane([], None)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
 
 
 def test_a_claim_holds_for_other_processes_and_ends_with_its_own(trained, tmp_path):
@@ -91,6 +121,9 @@ def test_the_engine_gets_every_tensor_of_the_folder_and_forgets_its_cache(tmp_pa
     assert loaded.keys() == tensors.keys()
     assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
     assert resets == [1]
+    llm.reset_prefix_cache = lambda: False
+    with pytest.raises(RuntimeError, match="in its cache"):
+        lane.load_weights(llm, str(tmp_path))
 
 
 def test_trainers_of_the_process_get_the_engine_of_the_lane():

@@ -1,5 +1,7 @@
 """A sitting keeps its lanes running until every job is done, and starts a lane again that fails."""
 
+import time
+
 import pytest
 
 from experiments.lab.collect import main as collect
@@ -41,12 +43,19 @@ def test_a_lane_that_fails_is_started_again_a_few_times(monkeypatch, tmp_path):
     assert (tmp_path / "starts").read_text().split() == ["0"] * (1 + sitting.RESTARTS)
 
 
-def test_lanes_get_the_time_that_is_left(tmp_path):
+def test_lanes_get_the_end_of_the_sitting(tmp_path):
     arguments = [*ARGUMENTS, "--out", str(tmp_path), "--minutes", "20"]
     options = type("Options", (), {"lanes": 1, "minutes": 20.0, "out": tmp_path})
-    late = sitting.Sitting([], options, arguments)
-    late.start -= 300
-    assert late.command(1)[-4:] == ["--minutes", "15.000", "--lane", "1"]
+    begun = sitting.Sitting([], options, arguments)
+    *_, lane, until, end = begun.command(1)
+    assert (lane, until) == ("1", "--until")
+    assert float(end) == pytest.approx(time.time() + 20 * 60, abs=60)
+
+
+def test_a_short_run_cannot_count_as_one_of_the_protocol(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        sitting.main(["--spec", "qwen-leaderboard", "--steps", "2", "--out", str(tmp_path)])
+    assert "--steps is for --spec dry" in capsys.readouterr().err
 
 
 @pytest.mark.slow

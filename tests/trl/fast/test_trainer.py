@@ -51,9 +51,9 @@ def pair(model, folder, *, is_corrected=False, **options):
     ]
     stock, fast = trainers
     assert len(fast.gradients) == len(stock.gradients) >= 2
-    for mine, theirs in zip(fast.gradients, stock.gradients, strict=True):
+    for step, (mine, theirs) in enumerate(zip(fast.gradients, stock.gradients, strict=True)):
         assert theirs.any()
-        assert distance(mine, theirs) < 1e-5
+        assert distance(mine, theirs) < (1e-4 if step else 1e-5)  # later weights differ by rounding already
     assert distance(fast.movement, stock.movement) < 1e-3  # weights move by little more than their rounding error
     assert len(fast.update) == len(stock.update)
     return stock, fast
