@@ -1,13 +1,14 @@
 # `make train` and `make test` work from a bare clone: each target installs the environment it needs.
-# verl pins other versions than TRL needs, so `make test-verl` has an environment of its own.
+# verl and vLLM pin other versions than TRL needs, so their tests have environments of their own.
 PYTHON ?= python3
 VENV ?= .venv
 VENV_VERL ?= .venv-verl
+VENV_VLLM ?= .venv-vllm
 VENV_LOWEST ?= .venv-lowest
 PIP_INSTALL = python -m pip install --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: train test test-all test-gpu test-verl test-verl-full test-lowest test-matrix soak docs clean
+.PHONY: train test test-all test-gpu test-vllm test-verl test-verl-full test-lowest test-matrix soak docs clean
 
 train: $(VENV)/.installed  ## the lab: a tiny model learns sums
 	$(VENV)/bin/gtpo train
@@ -21,6 +22,9 @@ test-all: $(VENV)/.installed  ## the same with the slow tests, as CI runs it
 
 test-gpu: $(VENV)/.installed  ## tests that need CUDA; GTPO_GPU_MODEL is the folder of a small model for vLLM
 	$(VENV)/bin/python -m pytest -m gpu tests/gpu
+
+test-vllm: $(VENV_VLLM)/.installed  ## by hand: training and evaluation with vLLM in the trainer's process, on a CPU
+	timeout --kill-after=30 900 $(VENV_VLLM)/bin/python -m pytest -p no:xdist --timeout=300 -W ignore::UserWarning tests/vllm
 
 # Ray can hang: each test has a time limit, and so has the run.
 PYTEST_VERL = $(VENV_VERL)/bin/python -m pytest -p no:xdist --timeout-method=thread -W ignore::UserWarning
@@ -47,7 +51,7 @@ docs: $(VENV)/.installed  ## the documentation site, into site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(VENV_VERL) $(VENV_LOWEST) runs build dist site src/*.egg-info
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_VERL) $(VENV_LOWEST) runs build dist site src/*.egg-info
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): some minutes, the first time only."
@@ -58,6 +62,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(VENV_VERL)/.installed: pyproject.toml constraints-verl.txt
 	$(PYTHON) -m venv $(VENV_VERL)
 	$(VENV_VERL)/bin/$(PIP_INSTALL) -c constraints-verl.txt -e '.[verl]' pytest pytest-timeout beartype hypothesis
+	touch $@
+
+$(VENV_VLLM)/.installed: pyproject.toml constraints-vllm.txt
+	$(PYTHON) -m venv $(VENV_VLLM)
+	$(VENV_VLLM)/bin/$(PIP_INSTALL) --no-deps -r constraints-vllm.txt -e .
 	touch $@
 
 $(VENV_LOWEST)/.installed: pyproject.toml constraints-lowest.txt
