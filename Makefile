@@ -24,7 +24,7 @@ test-gpu: $(VENV)/.installed  ## tests that need CUDA; GTPO_GPU_MODEL is the fol
 	$(VENV)/bin/python -m pytest -m gpu tests/gpu
 
 test-vllm: $(VENV_VLLM)/.installed  ## by hand: training and evaluation with vLLM in the trainer's process, on a CPU
-	timeout --kill-after=30 900 $(VENV_VLLM)/bin/python -m pytest -p no:xdist --timeout=300 -W ignore::UserWarning tests/vllm
+	timeout --kill-after=30 900 $(VENV_VLLM)/bin/python -m pytest -p no:xdist --timeout=300 -W ignore::UserWarning tests/colocate
 
 # Ray can hang: each test has a time limit, and so has the run.
 PYTEST_VERL = $(VENV_VERL)/bin/python -m pytest -p no:xdist --timeout-method=thread -W ignore::UserWarning

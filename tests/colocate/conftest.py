@@ -1,4 +1,4 @@
-"""One vLLM engine on the CPU for all tests, with the lab's model in fp32. Every trainer loads its own weights into it."""
+"""One vLLM engine on the CPU for all tests, with the lab's model in fp32. Every trainer loads its weights into it."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -7,8 +7,8 @@ import pytest
 import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
 
+from experiments.qwen.lane import load_weights
 from gtpo import FastGRPOTrainer, GTPOConfig, GTPOTrainer
 from gtpo.cli.main import main
 from gtpo.evaluation.engines.transformers import TransformersEngine
@@ -16,6 +16,7 @@ from gtpo.evaluation.engines.vllm import VLLMEngine
 from gtpo.evaluation.sampling import SamplingSettings
 from gtpo.lab import lab_model_dir, lab_problems
 from gtpo.problems import to_dataset
+from trl import GRPOConfig, GRPOTrainer
 
 pytest.importorskip("vllm", reason="run by `make test-vllm`")
 pytestmark = pytest.mark.usefixtures("engine")
@@ -81,13 +82,20 @@ def test_a_fast_trainer_samples_and_learns_what_trls_does(correction, tmp_path):
     assert of_stock.ids == of_fast.ids
     assert len({len(ids) for ids in of_stock.ids}) > 2
     start = AutoModelForCausalLM.from_pretrained(lab_model_dir())
-    for learned, expected, before in zip(*(each.parameters() for each in (fast.model, stock.model, start)), strict=True):
+    for learned, expected, before in zip(
+        *(each.parameters() for each in (fast.model, stock.model, start)), strict=True
+    ):
         torch.testing.assert_close(learned - before, expected - before, rtol=1e-3, atol=1e-6)
 
 
-def test_greedy_answers_of_vllm_are_those_of_transformers(engine, tmp_path):
+@pytest.mark.parametrize("source", ["trainer", "folder"])
+def test_greedy_answers_of_vllm_are_those_of_transformers(engine, source, tmp_path):
     trainer, _ = train(FastGRPOTrainer, tmp_path)
-    trainer.vllm_generation.sync_weights()
+    if source == "trainer":
+        trainer.vllm_generation.sync_weights()
+    else:
+        trainer.save_model(str(tmp_path / "model"))
+        load_weights(engine[0], str(tmp_path / "model"))
     tokenizer = AutoTokenizer.from_pretrained(lab_model_dir())
     prompts = [
         tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
