@@ -111,6 +111,7 @@ def setup(size: Size, provider: str, model: str, out: str, clock: Clock) -> Any:
     on_gpu = torch.cuda.is_available()
     if provider == FILTERED:
         options = {**options, "entropy_threshold": math.log(size.vocabulary) + 1}  # only rows that are raised exceed
+        options["entropy_filter"] = "all"  # otherwise entropies come from the update, and rows are not left out of it
     config = config_class(
         output_dir=out, max_steps=len(clock.schedule), learning_rate=0.0, num_generations=size.group_size,
         per_device_train_batch_size=size.micro_batch, max_completion_length=size.limit, shuffle_dataset=False,

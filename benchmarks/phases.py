@@ -79,6 +79,7 @@ class StepClock:
             (GRPOTrainer, "_generate_and_score_completions", TRL),
             (GRPOTrainer, "_prepare_inputs", TRL),
             (GTPOTrainer, "_generate_and_score_completions", SHAPING),
+            (GTPOTrainer, "_shape_in_update", SHAPING),
             (GRPOTrainer, "training_step", UPDATE),
             (Accelerator, "clip_grad_norm_", UPDATE),
             (AcceleratedOptimizer, "step", UPDATE),

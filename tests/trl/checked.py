@@ -69,15 +69,15 @@ class CheckedTrainer(GTPOTrainer):
             self.passes += 1
         return super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
 
-    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        batch = super()._generate_and_score_completions(inputs)
+    def _credit(self, rows: Any, batch: dict[str, Any], *others: Any) -> torch.Tensor:
+        credit = super()._credit(rows, batch, *others)
         passes = self.passes
-        rows = self.completions(batch)
+        completions = self.completions(batch)
         self.passes = passes
         args = self.args
-        for row, completion in enumerate(rows):
+        for row, completion in enumerate(completions):
             expected = paper.shaped(
-                rows,
+                completions,
                 completion,
                 initial_entropy=args.initial_entropy,
                 edges=args.conflict_edges,
@@ -90,16 +90,18 @@ class CheckedTrainer(GTPOTrainer):
                 center=args.entropy_penalty_center,
                 relative=args.entropy_penalty_relative,
             )
-            got = batch["advantages"][row].cpu()
+            got = credit[row].cpu()
             torch.testing.assert_close(got[: len(expected)], torch.tensor(expected), atol=1e-4, rtol=1e-4)
             assert not got[len(expected) :].any()
             kept = paper.is_kept(completion, args.entropy_filter, args.entropy_threshold, args.initial_entropy)
             self.seen["kept" if kept else "filtered"] += 1
             self.seen["invalid"] += not completion.valid
-            self.seen["conflict"] += sum(paper.conflicts(rows, completion, args.conflict_edges, args.conflict_match))
+            self.seen["conflict"] += sum(
+                paper.conflicts(completions, completion, args.conflict_edges, args.conflict_match)
+            )
             self.seen["untrained"] += completion.trained.count(False)
         self.checks += 1
-        return batch
+        return credit
 
     def completions(self, batch: dict[str, Any]) -> list[paper.Completion]:
         """The batch as the oracle takes it, with advantages from the raw rewards and entropies from plain logits."""

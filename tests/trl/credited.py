@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+import torch
 
 from gtpo import GTPOTrainer
 from tests.oracle import credit as oracle
@@ -29,19 +30,19 @@ class CreditedTrainer(CheckedTrainer):
 
     num_judged = 0
 
-    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        batch = GTPOTrainer._generate_and_score_completions(self, inputs)
+    def _credit(self, rows: Any, batch: dict[str, Any], *others: Any) -> torch.Tensor:
+        credit = GTPOTrainer._credit(self, rows, batch, *others)
         passes = self.passes
         rollouts = self.rollouts(batch)
         self.passes = passes
         for row, rollout in enumerate(rollouts):
             expected = oracle.credit(self.loops, rollouts, rollout, **self.options(rollouts))
-            got = batch["advantages"][row].tolist()
+            got = credit[row].tolist()
             assert got[: len(expected)] == pytest.approx(expected, abs=1e-4)
             assert not any(got[len(expected) :])
         self.num_judged += sum(judge == 1 for rollout in rollouts for judge in rollout.judges)
         self.checks += 1
-        return batch
+        return credit
 
     @property
     def loops(self) -> Any:

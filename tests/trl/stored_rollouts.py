@@ -52,7 +52,8 @@ CASES = {
         "entropy_threshold": LN2,
     },
     "several iterations": {"num_generations": 4, "num_iterations": 2},
-    "trimmed": EVEN_STEPS,
+    "trimmed": {**EVEN_STEPS, "entropy_filter": "all"},
+    "shaped in the update": EVEN_STEPS,
     "untrimmed": {**EVEN_STEPS, "trim_batches": False},
 }
 OF_GTPO = {"initial_entropy_prompts", "entropy_threshold", "initial_entropy"}
@@ -99,13 +100,12 @@ def run_case(model: str, out: Path, options: dict) -> dict:
         return output
 
     class Watched(trainer_class):
-        def _generate_and_score_completions(self, inputs):
-            batch = super()._generate_and_score_completions(inputs)
+        def _credit(self, rows, batch, *others):
+            credit = super()._credit(rows, batch, *others)
             shaped_rows.extend(
-                row[mask.bool()].tolist() if row.dim() else [row.item()]
-                for row, mask in zip(batch["advantages"], batch["completion_mask"], strict=True)
+                row[mask.bool()].tolist() for row, mask in zip(credit, batch["completion_mask"], strict=True)
             )
-            return batch
+            return credit
 
         def _compute_loss(self, model, inputs):
             sizes.append(len(inputs["advantages"]))

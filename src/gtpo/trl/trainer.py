@@ -10,9 +10,7 @@ import textwrap
 import time
 from typing import Any, cast
 
-import torch
 from torch import Tensor
-from trl.models.utils import disable_gradient_checkpointing
 
 from gtpo.core.entropy import completion_entropy
 from gtpo.core.groups import ZERO_ADVANTAGE
@@ -23,35 +21,28 @@ from gtpo.credit.metrics import credit_metrics, credit_totals
 from gtpo.errors import ConfigError, DataError, naming_the_step
 from gtpo.trl.components import TokenJudges, component_advantages
 from gtpo.trl.config import GTPOConfig
+from gtpo.trl.fast.padding import ROW_NUMBER
 from gtpo.trl.fast.trainer import FastGRPOTrainer
 from gtpo.trl.gathering import Rows, complete_groups
+from gtpo.trl.one_pass import UnshapedBatch, update_can_shape
 from gtpo.trl.penalty import PenaltyCheck
 from gtpo.trl.state import InitialEntropyState
 from gtpo.trl.watching.generated import Generated, Shaping, total_rewards
 from gtpo.trl.watching.recording import Recorder
-
-IMAGE_INPUTS = (
-    "pixel_values",
-    "pixel_attention_mask",
-    "image_grid_thw",
-    "image_sizes",
-    "image_position_ids",
-    "spatial_shapes",
-    "num_images",
-    "num_tiles",
-    "token_type_ids",
-    "mm_token_type_ids",
-)
-"""What a batch of a vision-language model may have in addition, under the names that a scoring pass takes."""
+from gtpo.trl.watching.scoring import batch_scores
 
 
 @dataclasses.dataclass
 class Captured:
     """What TRL computes while it scores a generation batch, and does not return."""
 
+    needs_scores: bool  # otherwise nothing is wanted but rewards
     rewards: Tensor | None = None  # one column per reward function, rows of all processes; NaN: could not be scored
     token_entropy: Tensor | None = None  # of the first scoring pass over the module of the policy
     token_logps: Tensor | None = None  # of the pass that the entropies come from
+    is_recorded: bool = False
+    seconds_sampling: float = 0.0
+    seconds_shaping: float = 0.0
 
 
 class GTPOTrainer(FastGRPOTrainer):
@@ -90,6 +81,7 @@ class GTPOTrainer(FastGRPOTrainer):
     num_generations: int
     num_generations_eval: int
     _captured: Captured | None = None
+    _unshaped: tuple[UnshapedBatch, dict[str, Any], Captured] | None = None
 
     def __init__(
         self, model: Any, reward_funcs: Any = None, args: GTPOConfig | None = None, *rest: Any, **kwargs: Any
@@ -125,13 +117,27 @@ class GTPOTrainer(FastGRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         start = time.perf_counter()
-        self._captured = captured = Captured()
+        is_left_to_update = update_can_shape(self)
+        self._captured = captured = Captured(needs_scores=self.credit.needs_scores and not is_left_to_update)
         try:
             batch = super()._generate_and_score_completions(inputs)
         finally:
             self._captured = None
         sampled = time.perf_counter()
+        captured.seconds_sampling, captured.is_recorded = sampled - start, self.gtpo_recorder.is_due(self)
         rows = self._complete_groups(batch, captured)
+        if is_left_to_update:
+            num_left = cast("int", self.args.steps_per_generation)
+            unshaped = UnshapedBatch(rows, self.args.shaping, self.initial_entropy.value, num_left)
+            self._unshaped = unshaped, dict(batch), captured
+            batch |= unshaped.for_update()
+            captured.seconds_shaping = time.perf_counter() - sampled
+        else:
+            batch["advantages"] = self._credit(rows, batch, captured, sampled)
+        return batch
+
+    def _credit(self, rows: Rows, batch: dict[str, Any], captured: Captured, start: float) -> Tensor:
+        """The advantages of the tokens of this process, recorded and logged."""
         initial_entropy = self._measure_initial_entropy(rows) if self._measures_initial_entropy else None
         batch_entropy = self._batch_entropy(rows) if "batch_entropy" in self.credit.needs else None
         shaped = None
@@ -156,12 +162,14 @@ class GTPOTrainer(FastGRPOTrainer):
             initial_entropy=initial_entropy,
             batch_entropy=batch_entropy,
         )
-        self.gtpo_recorder.record(self, Generated(batch, captured.rewards, shaping=shaping))
-        batch["advantages"] = credit[rows.local, : batch["completion_ids"].shape[1]]
-        seconds = {"gtpo/seconds_sampling": sampled - start, "gtpo/seconds_shaping": time.perf_counter() - sampled}
-        initial = {} if initial_entropy is None else {"gtpo/initial_entropy": initial_entropy}
-        self._log_credit(rows, credit, shaped, {**initial, **seconds})
-        return batch
+        self.gtpo_recorder.record(
+            self, Generated(batch, captured.rewards, shaping=shaping), is_due=captured.is_recorded
+        )
+        captured.seconds_shaping += time.perf_counter() - start
+        seconds = {name: getattr(captured, name) for name in ("seconds_sampling", "seconds_shaping")}
+        initial = {} if initial_entropy is None else {"initial_entropy": initial_entropy}
+        self._log_credit(rows, credit, shaped, {f"gtpo/{name}": value for name, value in (initial | seconds).items()})
+        return credit[rows.local, : batch["completion_ids"].shape[1]]
 
     def _complete_groups(self, batch: dict[str, Any], captured: Captured) -> Rows:
         """The inputs of the credit scheme, with those that it needs beyond tokens and advantages."""
@@ -171,7 +179,7 @@ class GTPOTrainer(FastGRPOTrainer):
         if self.args.scale_rewards != "none":
             batch["advantages"] = self._without_noise(batch["advantages"], rewards, group_size)
         optional: dict[str, Tensor | None] = {}
-        if self.credit.needs_scores:
+        if captured.needs_scores:
             optional["token_entropy"] = self._token_entropy(batch, captured)
         if "token_logps" in needs:
             optional["token_logps"] = captured.token_logps
@@ -224,15 +232,27 @@ class GTPOTrainer(FastGRPOTrainer):
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         captured = self._captured
-        is_wanted = captured is not None and captured.token_entropy is None and self.credit.needs_scores
-        if captured is None or not is_wanted or model is not self.model:
-            return super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        is_requested = kwargs.pop("compute_entropy", False)
-        logps, entropy, aux_loss = super()._get_per_token_logps_and_entropies(
-            model, *args, compute_entropy=True, **kwargs
-        )
-        captured.token_entropy = entropy
-        return logps, entropy if is_requested else None, aux_loss
+        is_wanted = captured is not None and captured.needs_scores and captured.token_entropy is None
+        if captured is not None and is_wanted and model is self.model:
+            is_requested = kwargs.pop("compute_entropy", False)
+            logps, entropy, aux_loss = super()._get_per_token_logps_and_entropies(
+                model, *args, compute_entropy=True, **kwargs
+            )
+            captured.token_entropy = entropy
+            return logps, entropy if is_requested else None, aux_loss
+        scores = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        if self._micro_batch and ROW_NUMBER in self._micro_batch:
+            self._shape_in_update(self._micro_batch, *scores[:2])
+        return scores
+
+    def _shape_in_update(self, inputs: dict[str, Any], logps: Tensor, entropy: Tensor) -> None:
+        assert self._unshaped is not None
+        unshaped, batch, captured = self._unshaped
+        with naming_the_step(self.state.global_step + 1):
+            unshaped.shape(inputs, logps, entropy)
+        if unshaped.num_left == 0:
+            captured.token_logps, self._unshaped = unshaped.token_logps, None
+            self._credit(unshaped.rows_with_entropy(), batch, captured, time.perf_counter())
 
     def _without_noise(self, advantages: Tensor, rewards: Tensor, group_size: int) -> Tensor:
         """Advantages that TRL has scaled, 0 where the reward equals the mean of its group.
@@ -251,26 +271,8 @@ class GTPOTrainer(FastGRPOTrainer):
             assert captured.token_entropy is not None
             captured.token_logps = batch["old_per_token_logps"]
             return captured.token_entropy
-        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
-        mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
-        images = {name: batch[name] for name in IMAGE_INPUTS if name in batch}
-        args, device = self.args, self.accelerator.device
-        batch_size = args.per_device_train_batch_size if self.model.training else args.per_device_eval_batch_size
-        with (
-            torch.no_grad(),
-            disable_gradient_checkpointing(self.model, cast("Any", args.gradient_checkpointing_kwargs)),
-            torch.random.fork_rng([] if device.type in ("cpu", "mps") else [device], device_type=device.type),
-        ):
-            captured.token_logps, entropy, _ = self._get_per_token_logps_and_entropies(
-                self.model,
-                ids,
-                mask,
-                batch["completion_ids"].shape[1],
-                batch_size=batch_size,
-                compute_entropy=True,
-                **images,
-            )
-            return entropy
+        captured.token_logps, entropy = batch_scores(self, batch)
+        return entropy
 
     def _measure_initial_entropy(self, rows: Rows) -> float:
         """⟨H⟩_ini, measured on the first training batches. An evaluation before them uses its own mean."""

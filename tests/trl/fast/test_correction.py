@@ -93,7 +93,7 @@ def test_a_step_whose_completions_are_all_masked_logs_what_trl_logs(mode, model,
     [
         (CorrectedFast, {"num_iterations": 2}),
         (CorrectedFast, {"steps_per_generation": 8}),
-        (CorrectedGTPO, {}),
+        (CorrectedGTPO, {"entropy_filter": "all"}),
         (CorrectedFast, {"peft_config": LoraConfig(r=2, target_modules=["q_proj"], lora_dropout=0.1)}),
     ],
     ids=["reused batch", "several updates of a batch", "entropies are needed", "dropout"],

@@ -36,7 +36,7 @@ class CorrectionInUpdate(_Parent):
     accelerator: Any
     _may_skip = False  # TRL is about to score the generation batch, and needs nothing but the ratios
     _has_skipped = False
-    _uncorrected: dict[str, Any] | None = None  # the micro-batch of the loss, if its ratios are missing
+    _micro_batch: dict[str, Any] | None = None  # of the loss that is being computed
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -66,30 +66,26 @@ class CorrectionInUpdate(_Parent):
         scored = super()._get_per_token_logps_and_entropies(
             model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
         )
-        if self._uncorrected is not None:
-            self._correct(self._uncorrected, scored[0].detach())
+        inputs = self._micro_batch or {}
+        if "importance_sampling_ratio" in inputs and "old_per_token_logps" not in inputs:
+            self._correct(inputs, scored[0].detach())
         return scored
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        is_uncorrected = "importance_sampling_ratio" in inputs and "old_per_token_logps" not in inputs
-        self._uncorrected = inputs if is_uncorrected else None
+        self._micro_batch = inputs
         try:
             return super()._compute_loss(model, inputs)
         finally:
-            self._uncorrected = None
+            self._micro_batch = None
 
     def _update_has_the_log_probs(self) -> bool:
-        """Whether the update computes what the scoring pass would: the same weights, and nothing random."""
-        args: Any = self.args
+        """Whether the update computes the log-probs of the scoring pass, and TRL needs them for the ratios alone."""
         return (
-            self.model.training
-            and getattr(args, "trim_batches", True)
-            and self.use_vllm
+            self.use_vllm
             and self.vllm_importance_sampling_correction
             and self.vllm_importance_sampling_mode in MODES
-            and args.gradient_accumulation_steps % (args.steps_per_generation * self.num_iterations) == 0
             and not hasattr(self, "liger_loss")  # before TRL 1.14, a loss that reads the ratios elsewhere
-            and not has_dropout(self.model)
+            and update_is_a_scoring_pass(self)
         )
 
     @property
@@ -125,6 +121,17 @@ class CorrectionInUpdate(_Parent):
         values = [means[0], highest[1], lowest[2], means[3], highest[4]]
         for name, value in zip(METRICS, torch.stack(values).tolist(), strict=True):
             self._metrics["train"][name].append(value)
+
+
+def update_is_a_scoring_pass(trainer: Any) -> bool:
+    """Whether the update computes what a pass before it would: the same weights, and nothing random."""
+    args = trainer.args
+    return (
+        trainer.model.training
+        and getattr(args, "trim_batches", True)
+        and args.gradient_accumulation_steps % (args.steps_per_generation * trainer.num_iterations) == 0
+        and not has_dropout(trainer.model)
+    )
 
 
 def has_dropout(model: nn.Module) -> bool:

@@ -26,6 +26,8 @@ COMPLETION_KEYS = frozenset(
     }
 )
 SHARED_KEYS = frozenset({"num_items_in_batch"})
+ROW_NUMBER = "row_number"
+"""The number of a row in its generation batch: a key of gtpo's own (gtpo.trl.one_pass)."""
 
 FIXED_ROTARY = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
 ABSOLUTE = frozenset({"blt", "hunyuan_v1_dense", "hunyuan_v1_moe"})

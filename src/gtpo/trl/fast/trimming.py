@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding, lengths
+from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, ROW_NUMBER, SHARED_KEYS, Padding, lengths
 from gtpo.trl.fast.sharing import SharedPrompts, cost, shared_order
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class TrimmedBatches(SharedPrompts):
         """Why nothing is known about the loss of these batches; the same on every process."""
         if self._is_vlm:
             return "the model takes images"
-        if unknown := batch.keys() - PROMPT_KEYS - COMPLETION_KEYS - SHARED_KEYS:
+        if unknown := batch.keys() - PROMPT_KEYS - COMPLETION_KEYS - SHARED_KEYS - {ROW_NUMBER}:
             return f"gtpo does not know their key {min(unknown)!r}"
         if self.loss_type not in LOSS_DIVISORS:
             return f"gtpo does not know loss_type={self.loss_type!r}"

@@ -103,13 +103,15 @@ class Recorder(TrainerCallback):
         row = {"step": state.global_step, "seconds": seconds, **metrics}
         JsonLines(Path(args.output_dir) / METRICS_FILE).append(row)
 
-    def record(self, trainer: Any, generated: Generated) -> None:
-        """Record groups if this step is due. Every process calls this after every generation batch."""
-        if self.is_agreed_off or not self.record_groups:
+    def record(self, trainer: Any, generated: Generated, *, is_due: bool | None = None) -> None:
+        """Record groups if this step is due. Every process calls this after every generation batch.
+
+        A trainer that calls it later passes what `is_due` was after the generation.
+        """
+        if not (self.is_due(trainer) if is_due is None else is_due):
             return
         try:
-            if self._is_due(trainer):
-                self.is_agreed_off = not self._record(trainer, generated)
+            self.is_agreed_off = not self._record(trainer, generated)
         except Exception as error:  # in what all processes do in the same way, such as the exchange itself
             self.groups.fail(error)
             self.is_agreed_off = True
@@ -132,6 +134,17 @@ class Recorder(TrainerCallback):
             chosen, rows = parts[0][0], [row for _, local in parts for row in local]
             self.groups.run(self._write, trainer, generated, chosen, rows)
         return True
+
+    def is_due(self, trainer: Any) -> bool:
+        """Whether groups of the batch that was just generated are to be recorded."""
+        if self.is_agreed_off or not self.record_groups:
+            return False
+        try:
+            return self._is_due(trainer)
+        except Exception as error:
+            self.groups.fail(error)
+            self.is_agreed_off = True
+            return False
 
     def _is_due(self, trainer: Any) -> bool:
         """Whether this batch begins one of the first two steps, or covers a step that `record_every` selects."""

@@ -1,0 +1,133 @@
+"""GTPO shapes in the update: same gradients, metrics and records as with a scoring pass before it.
+
+tests/trl/fast/test_trimming.py and tests/trl/test_processes.py compare gradients for many options of TRL; the runs
+that they compare with (`trim_batches=False`) score every batch before the update.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig
+
+from gtpo import DataError
+from tests.reading import read_groups
+from tests.tiny import save_tiny_model
+from tests.trl.ragged import Watched, distance, run
+
+
+class Corrected(Watched):
+    is_corrected = True
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    save_tiny_model(folder, initializer_range=0.3)
+    return str(folder)
+
+
+def shared_everything(prompts: list[str], trainer: Any) -> dict[str, Any]:
+    """Groups of four. In the first, a bad completion shares all of its tokens with the good ones."""
+    groups = [
+        [[20, 21, 50, 1], [20, 21, 30, 31, 1], [22, 32, 50, 1], [23, 33, 34, 1]],
+        [[20, 24, 50, 1], [20, 24, 50, 1], [20, 25, 50, 51, 1], [26, 1]],
+    ]
+    completions = [ids for _ in range(len(prompts) // 8) for group in groups for ids in group]
+    return {"prompt_ids": [[5, 6]] * len(prompts), "completion_ids": completions, "logprobs": None}
+
+
+def odd_places_are_good(completion_ids: list[list[int]], **_: Any) -> list[float]:
+    return [10.0 if row % 8 in (1, 2, 4, 5) else 0.0 for row in range(len(completion_ids))]
+
+
+LEFT_TO_UPDATE = {
+    "the defaults": {},
+    "no filter": {"entropy_filter": "off"},
+    "two generation batches in one step": {"steps_per_generation": 2, "per_device_train_batch_size": 8},
+    "log-probs of the sampler": {"trainer": Corrected},
+}
+
+
+@pytest.mark.parametrize("options", LEFT_TO_UPDATE.values(), ids=LEFT_TO_UPDATE.keys())
+def test_gradients_metrics_and_records_are_those_of_a_pass_before_the_update(options, model, tmp_path):
+    trainers = []
+    for trims in (False, True):
+        folder = tmp_path / str(trims)
+        trainers.append(run(model, folder, trim_batches=trims, record_groups=2, record_every=1, **options))
+    before, within = trainers
+    assert before.scoring
+    assert not within.scoring
+    for mine, theirs in zip(within.gradients, before.gradients, strict=True):
+        assert theirs.any()
+        assert distance(mine, theirs) < 1e-5
+    for mine, theirs in zip(within.state.log_history[:-1], before.state.log_history[:-1], strict=True):
+        names = {name for name in theirs if name.startswith(("gtpo/", "credit/")) and "seconds" not in name}
+        assert len(names) > 15
+        assert {name: mine[name] for name in names} == pytest.approx({name: theirs[name] for name in names}, rel=1e-4)
+    pairs = list(zip(*(read_groups(tmp_path / str(trims)) for trims in (True, False)), strict=True))
+    assert len(pairs) >= 4
+    for mine, theirs in pairs:
+        assert (mine.step, mine.prompt, mine.initial_entropy) == (theirs.step, theirs.prompt, theirs.initial_entropy)
+        for own, other in zip(mine.completions, theirs.completions, strict=True):
+            assert (own.token_ids, own.kept, own.token_weight) == (other.token_ids, other.kept, other.token_weight)
+            for name in ("token_entropy", "token_logp", "token_advantage"):
+                assert getattr(own, name) == pytest.approx(getattr(other, name), rel=1e-3, abs=1e-5)
+
+
+def test_a_completion_without_any_weight_still_counts(model, tmp_path):
+    options = {"rollout_func": shared_everything, "reward": odd_places_are_good, "max_steps": 1}
+    before, within = (run(model, tmp_path, trim_batches=trims, **options) for trims in (False, True))
+    assert not within.scoring
+    weightless = [
+        batch["completion_ids"][row].tolist()[:4]
+        for batch in before.batches
+        for row in (~batch["advantages"].any(dim=1)).nonzero().flatten().tolist()
+    ]
+    assert [20, 21, 50, 1] in weightless
+    assert distance(within.gradients[0], before.gradients[0]) < 1e-5
+    for name in ("gtpo/entropy_mean", "gtpo/token_entropy", "gtpo/frac_kept"):
+        assert within.state.log_history[0][name] == pytest.approx(before.state.log_history[0][name], rel=1e-4)
+
+
+KEPT_PASS = {
+    "many may be filtered": {"entropy_filter": "all"},
+    "a centred penalty": {"entropy_penalty_center": True},
+    "a relative penalty": {"entropy_penalty_relative": True},
+    "no penalty: tied completions leave the update": {"entropy_penalty": 0.0},
+    "a batch used twice": {"num_iterations": 2},
+    "two steps on one batch": {"gradient_accumulation_steps": 2, "steps_per_generation": 4},
+    "dropout": {"peft_config": LoraConfig(r=2, target_modules=["q_proj"], lora_dropout=0.1)},
+    "untouched batches": {"trim_batches": False},
+    "another scheme": {"credit": "annealed"},
+}
+
+
+@pytest.mark.parametrize("options", KEPT_PASS.values(), ids=KEPT_PASS.keys())
+def test_the_pass_stays_where_entropies_are_needed_before_the_update(options, model, tmp_path):
+    trainer = run(model, tmp_path, **options)
+    assert trainer.scoring
+    assert "gtpo/entropy_mean" in trainer.state.log_history[0] or "credit" in options
+
+
+def test_the_pass_stays_until_the_initial_entropy_is_measured(model, tmp_path):
+    shares = []
+    for needed in (1, 7):  # prompts; a batch has 6
+        trainer = run(model, tmp_path, initial_entropy=None, initial_entropy_prompts=needed, max_steps=3)
+        assert trainer.initial_entropy.is_frozen
+        shares.append(len(trainer.scoring))
+    assert shares[1] == 2 * shares[0] > 0
+
+
+def test_a_broken_model_stops_the_run_with_its_step(model, tmp_path):
+    class Breaking(Watched):
+        def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+            if self.state.global_step == 1:
+                with torch.no_grad():
+                    next(self.model.parameters()).fill_(torch.nan)
+            return super()._get_per_token_logps_and_entropies(*args, **kwargs)
+
+    with pytest.raises(
+        DataError, match=r"Step 2: Row 0 has the mean entropy nan .* logits of the model are not finite"
+    ):
+        run(model, tmp_path, trainer=Breaking)
