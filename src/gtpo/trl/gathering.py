@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtpo.core.config import ShapingConfig
+from gtpo.core.shaping import ShapedAdvantages, shape_advantages
 from gtpo.credit import CreditInput
 
 
@@ -36,6 +38,20 @@ class Rows:
     def trained(self) -> Tensor:
         """The tokens that the loss is taken over, in valid rows."""
         return self.loss_mask.bool() & self.valid.unsqueeze(1)
+
+    def shaped(self, token_entropy: Tensor, initial_entropy: float | None, config: ShapingConfig) -> ShapedAdvantages:
+        """GTPO's advantages, with the quantities that its metrics and records explain."""
+        return shape_advantages(
+            self.completion_ids,
+            self.completion_mask,
+            self.advantages,
+            token_entropy,
+            self.group_ids,
+            initial_entropy=initial_entropy,
+            loss_mask=self.loss_mask,
+            valid=self.valid,
+            config=config,
+        )
 
     def credit_input(self, initial_entropy: float | None, batch_entropy: float | None) -> CreditInput:
         return CreditInput(

@@ -58,17 +58,8 @@ class UnshapedBatch:
         it in the update, which computes its entropy.
         """
         rows, trained = self.rows, self.rows.trained
-        shaped = shape_advantages(
-            rows.completion_ids,
-            rows.completion_mask,
-            rows.advantages,
-            self.token_entropy,
-            rows.group_ids,
-            initial_entropy=None,
-            loss_mask=rows.loss_mask,
-            valid=rows.valid,
-            config=dataclasses.replace(self.config, entropy_filter="off", entropy_penalty=0.0),
-        )
+        config = dataclasses.replace(self.config, entropy_filter="off", entropy_penalty=0.0)
+        shaped = rows.shaped(self.token_entropy, None, config)
         weight = shaped.token_weight * trained
         weight = weight.masked_fill(trained & ~weight.any(dim=1, keepdim=True), torch.nan)
         return {"advantages": weight, ROW_NUMBER: torch.arange(len(weight), device=weight.device)}

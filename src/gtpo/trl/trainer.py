@@ -16,7 +16,7 @@ from gtpo.core.entropy import completion_entropy
 from gtpo.core.groups import ZERO_ADVANTAGE
 from gtpo.core.initial_entropy import InitialEntropy, entropy_totals
 from gtpo.core.metrics import logged_metrics, metric_totals
-from gtpo.core.shaping import ShapedAdvantages, shape_advantages
+from gtpo.core.shaping import ShapedAdvantages
 from gtpo.credit.metrics import credit_metrics, credit_totals
 from gtpo.errors import ConfigError, DataError, naming_the_step
 from gtpo.trl.components import TokenJudges, component_advantages
@@ -200,19 +200,8 @@ class GTPOTrainer(FastGRPOTrainer):
         return complete_groups(self.accelerator, batch, group_size, is_scored=is_scored, **optional)
 
     def _shape(self, rows: Rows, initial_entropy: float | None) -> ShapedAdvantages:
-        """GTPO's own scheme, with the quantities that its metrics and records explain."""
         assert rows.token_entropy is not None
-        shaped = shape_advantages(
-            rows.completion_ids,
-            rows.completion_mask,
-            rows.advantages,
-            rows.token_entropy,
-            rows.group_ids,
-            initial_entropy=initial_entropy,
-            loss_mask=rows.loss_mask,
-            valid=rows.valid,
-            config=self.args.shaping,
-        )
+        shaped = rows.shaped(rows.token_entropy, initial_entropy, self.args.shaping)
         if self.model.training and self.accelerator.is_main_process:
             self._penalty_check.check(rows.advantages, shaped, rows.group_ids)
         return shaped
