@@ -65,9 +65,13 @@ def logged(trainer: Any, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "LoRA"])
-@pytest.mark.parametrize("trainer_class", [FastGRPOTrainer, GTPOTrainer])
-def test_vllm_samples_from_the_weights_of_every_step(trainer_class, lora, tmp_path):
-    trainer, _ = train(trainer_class, tmp_path, lora=lora)
+@pytest.mark.parametrize(
+    ("trainer_class", "options"),
+    [(FastGRPOTrainer, {}), (GTPOTrainer, {}), (GTPOTrainer, {"initial_entropy": 0.5})],
+    ids=["FastGRPO", "GTPO", "GTPO shaped in the update"],
+)
+def test_vllm_samples_from_the_weights_of_every_step(trainer_class, options, lora, tmp_path):
+    trainer, _ = train(trainer_class, tmp_path, lora=lora, **options)
     differences = logged(trainer, "sampling/sampling_logp_difference/max")
     assert len(differences) == 3
     assert max(differences) < 1e-4
