@@ -139,7 +139,7 @@ OVERRIDDEN = {
         "_get_per_token_logps_and_entropies",
     },
     CorrectionInUpdate: {
-        "_compute_loss",
+        "compute_loss",
         "_generate_and_score_completions",
         "_get_per_token_logps_and_entropies",
     },

@@ -106,6 +106,7 @@ def run(model: Any, folder: Any, **options: Any) -> Any:
         name: options.pop(name) for name in ("peft_config", "rollout_func", "processing_class") if name in options
     }
     of_trainer.setdefault("rollout_func", rollout)
+    resume = options.pop("resume_from_checkpoint", None)
     trainer_class, score = options.pop("trainer", Watched), options.pop("reward", reward)
     of_gtpo = {"initial_entropy": 0.0, "entropy_threshold": 3.0, "record_groups": 0}
     is_gtpo = issubclass(trainer_class, GTPOTrainer)
@@ -129,7 +130,7 @@ def run(model: Any, folder: Any, **options: Any) -> Any:
     }
     config = (GTPOConfig if is_gtpo else GRPOConfig)(**settings)
     trainer = trainer_class(model, score, config, prompts(24), **of_trainer)
-    trainer.train()
+    trainer.train(resume_from_checkpoint=resume)
     return trainer
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from peft import LoraConfig
 
-from gtpo import DataError
+from gtpo import ConfigError, DataError
+from gtpo.trl.fast.padding import ROW_NUMBER
 from tests.reading import read_groups
 from tests.tiny import save_tiny_model
 from tests.trl.ragged import Watched, distance, run
@@ -18,6 +19,22 @@ from tests.trl.ragged import Watched, distance, run
 
 class Corrected(Watched):
     is_corrected = True
+
+
+class OwnLoss(Watched):
+    """Copies TRL's loss instead of calling it: what is left of `grpo` without clipping."""
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        mask, columns = inputs["completion_mask"], inputs["completion_ids"].shape[1]
+        ids, inside = (torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], dim=1) for x in ("ids", "mask"))
+        logps, _, _ = self._get_per_token_logps_and_entropies(model, ids, inside, columns, compute_entropy=True)
+        loss = -(logps - logps.detach()).exp() * inputs["advantages"] * mask
+        return (loss.sum(dim=1) / mask.sum(dim=1).clamp(min=1)).mean() / self.current_gradient_accumulation_steps
+
+
+class OwnForward(Watched):
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        return model(input_ids=inputs["completion_ids"]).logits.mean() * inputs["advantages"].mean()
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +54,10 @@ def shared_everything(prompts: list[str], trainer: Any) -> dict[str, Any]:
     return {"prompt_ids": [[5, 6]] * len(prompts), "completion_ids": completions, "logprobs": None}
 
 
+def sometimes_none(completion_ids: list[list[int]], **_: Any) -> list[float | None]:
+    return [None if len(ids) == 5 else float(sum(ids) % 3) for ids in completion_ids]
+
+
 def odd_places_are_good(completion_ids: list[list[int]], **_: Any) -> list[float]:
     return [10.0 if row % 8 in (1, 2, 4, 5) else 0.0 for row in range(len(completion_ids))]
 
@@ -46,6 +67,8 @@ LEFT_TO_UPDATE = {
     "no filter": {"entropy_filter": "off"},
     "two generation batches in one step": {"steps_per_generation": 2, "per_device_train_batch_size": 8},
     "log-probs of the sampler": {"trainer": Corrected},
+    "completions without a score": {"reward": sometimes_none},
+    "a loss that does not call the parent's": {"trainer": OwnLoss},
 }
 
 
@@ -71,8 +94,10 @@ def test_gradients_metrics_and_records_are_those_of_a_pass_before_the_update(opt
         assert (mine.step, mine.prompt, mine.initial_entropy) == (theirs.step, theirs.prompt, theirs.initial_entropy)
         for own, other in zip(mine.completions, theirs.completions, strict=True):
             assert (own.token_ids, own.kept, own.token_weight) == (other.token_ids, other.kept, other.token_weight)
-            for name in ("token_entropy", "token_logp", "token_advantage"):
-                assert getattr(own, name) == pytest.approx(getattr(other, name), rel=1e-3, abs=1e-5)
+            assert own.token_advantage == pytest.approx(other.token_advantage, rel=1e-3, abs=1e-5)
+            for name in ("token_entropy", "token_logp", "entropy"):
+                if own.valid or getattr(own, name) is not None:  # None: not scored, so not in the update
+                    assert getattr(own, name) == pytest.approx(getattr(other, name), rel=1e-3, abs=1e-5)
 
 
 def test_a_completion_without_any_weight_still_counts(model, tmp_path):
@@ -131,3 +156,42 @@ def test_a_broken_model_stops_the_run_with_its_step(model, tmp_path):
         DataError, match=r"Step 2: Row 0 has the mean entropy nan .* logits of the model are not finite"
     ):
         run(model, tmp_path, trainer=Breaking)
+
+
+def test_a_loss_without_trls_forward_pass_is_an_error_that_says_what_to_set(model, tmp_path):
+    with pytest.raises(ConfigError, match=r"OwnForward computes its loss without .*Set args\.trim_batches = False"):
+        run(model, tmp_path, trainer=OwnForward)
+
+
+def test_a_micro_batch_that_is_used_again_after_an_interruption_is_shaped_once(model, tmp_path):
+    class Interrupted(Watched):
+        is_interrupted = False
+
+        def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+            loss = super().compute_loss(*args, **kwargs)
+            if len(self.batches) == 2 and not self.is_interrupted:
+                self.is_interrupted = True
+                raise KeyboardInterrupt
+            return loss
+
+        def train(self, *args: Any, **kwargs: Any) -> None:
+            try:
+                super().train(*args, **kwargs)
+            except KeyboardInterrupt:
+                super().train(*args, **kwargs)
+
+    again, once = (run(model, tmp_path, trainer=trainer, max_steps=1) for trainer in (Interrupted, Watched))
+    assert again.is_interrupted
+    assert again.batches[1] is again.batches[2]
+    torch.testing.assert_close(again.batches[1]["advantages"], once.batches[1]["advantages"])
+
+
+def test_a_batch_that_was_stored_unshaped_is_generated_again(model, tmp_path):
+    """After an interruption, optimizer steps and so checkpoints may end within a generation batch."""
+    options = {"steps_per_generation": 4, "save_strategy": "steps", "save_steps": 1}
+    run(model, tmp_path, gradient_accumulation_steps=2, max_steps=1, **options)
+    options |= {"gradient_accumulation_steps": 4, "resume_from_checkpoint": True}
+    run(model, tmp_path, max_steps=2, **options)
+    stored = torch.load(tmp_path / "checkpoint-2" / "rollouts_0.pt", weights_only=True)["buffered_inputs"]
+    assert ROW_NUMBER in stored[-1]
+    assert run(model, tmp_path, max_steps=3, **options).state.global_step == 3

@@ -21,7 +21,7 @@ from gtpo.credit.metrics import credit_metrics, credit_totals
 from gtpo.errors import ConfigError, DataError, naming_the_step
 from gtpo.trl.components import TokenJudges, component_advantages
 from gtpo.trl.config import GTPOConfig
-from gtpo.trl.fast.padding import ROW_NUMBER
+from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, ROW_NUMBER
 from gtpo.trl.fast.trainer import FastGRPOTrainer
 from gtpo.trl.gathering import Rows, complete_groups
 from gtpo.trl.one_pass import UnshapedBatch, update_can_shape
@@ -34,9 +34,9 @@ from gtpo.trl.watching.scoring import batch_scores
 
 @dataclasses.dataclass
 class Captured:
-    """What TRL computes while it scores a generation batch, and does not return."""
+    """A generation batch while it is scored and shaped: what TRL computes and does not return, and what it takes."""
 
-    needs_scores: bool  # otherwise nothing is wanted but rewards
+    needs_scores: bool  # otherwise nothing of TRL's is wanted but rewards
     rewards: Tensor | None = None  # one column per reward function, rows of all processes; NaN: could not be scored
     token_entropy: Tensor | None = None  # of the first scoring pass over the module of the policy
     token_logps: Tensor | None = None  # of the pass that the entropies come from
@@ -127,9 +127,11 @@ class GTPOTrainer(FastGRPOTrainer):
         captured.seconds_sampling, captured.is_recorded = sampled - start, self.gtpo_recorder.is_due(self)
         rows = self._complete_groups(batch, captured)
         if is_left_to_update:
-            num_left = cast("int", self.args.steps_per_generation)
-            unshaped = UnshapedBatch(rows, self.args.shaping, self.initial_entropy.value, num_left)
-            self._unshaped = unshaped, dict(batch), captured
+            self._require_shaping_loss()
+            num_micro_batches = cast("int", self.args.steps_per_generation)
+            unshaped = UnshapedBatch(rows, self.args.shaping, self.initial_entropy.value, num_micro_batches)
+            known = {key: batch[key] for key in batch.keys() & (PROMPT_KEYS | COMPLETION_KEYS)}
+            self._unshaped = unshaped, known, captured
             batch |= unshaped.for_update()
             captured.seconds_shaping = time.perf_counter() - sampled
         else:
@@ -239,9 +241,17 @@ class GTPOTrainer(FastGRPOTrainer):
         unshaped, batch, captured = self._unshaped
         with naming_the_step(self.state.global_step + 1):
             unshaped.shape(inputs, logps, entropy)
-        if unshaped.num_left == 0:
+        if unshaped.is_complete:
             captured.token_logps, self._unshaped = unshaped.token_logps, None
             self._credit(unshaped.rows_with_entropy(), batch, captured, time.perf_counter())
+
+    def _require_shaping_loss(self) -> None:
+        """Raise ConfigError if the loss of the last batch was computed from incomplete advantages."""
+        if self._unshaped is not None and self._unshaped[0].num_shaped == 0:
+            raise ConfigError(
+                f"{type(self).__name__} computes its loss without _get_per_token_logps_and_entropies, where GTPO "
+                "completes the advantages. Set args.trim_batches = False: they are then complete before the update."
+            )
 
     def _without_noise(self, advantages: Tensor, rewards: Tensor, group_size: int) -> Tensor:
         """Advantages that TRL has scaled, 0 where the reward equals the mean of its group.

@@ -71,10 +71,10 @@ class CorrectionInUpdate(_Parent):
             self._correct(inputs, scored[0].detach())
         return scored
 
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         self._micro_batch = inputs
         try:
-            return super()._compute_loss(model, inputs)
+            return super().compute_loss(model, inputs, *args, **kwargs)
         finally:
             self._micro_batch = None
 

@@ -34,6 +34,7 @@ from gtpo.trl.fast.checkpoints import (
     resume_newest,
     rotate_checkpoints,
 )
+from gtpo.trl.fast.padding import ROW_NUMBER
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -188,6 +189,8 @@ class ExactResume(CompleteCheckpoints):
         if os.path.isfile(path):
             progress = torch.load(path, map_location=self.accelerator.device, weights_only=True)
             self._step, self._buffered_inputs = progress["step"], progress["buffered_inputs"]
+            if self._buffered_inputs and ROW_NUMBER in self._buffered_inputs[-1]:
+                self._buffered_inputs = None  # TRL generates again what the update had yet to shape
             self._metrics["train"].update(progress["metrics"])
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:

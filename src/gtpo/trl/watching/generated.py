@@ -112,7 +112,7 @@ class Generated:
             number += shaping.first
             advantage, is_valid = shaping.credit[number], bool(shaping.valid[number])
         if shaping is not None and shaping.shaped is not None:
-            entropy = shaping.shaped.entropy[number].item()
+            entropy = None if entropies is None else shaping.shaped.entropy[number].item()
             shaped = shaped_fields(shaping.shaped, number, size)
         else:
             entropy = None if entropies is None else _mean(entropies[:size].cpu(), trained.cpu())

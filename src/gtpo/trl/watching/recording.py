@@ -29,7 +29,7 @@ from gtpo.trl.watching.scoring import can_score, token_scores
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_Scores = Tensor | list[None]
+_Scores = Tensor | list[Tensor | None]
 _Chosen = list[tuple[int, str]]
 """Groups, counted over all processes, each with the reason why it is recorded."""
 
@@ -178,12 +178,18 @@ class Recorder(TrainerCallback):
 
         They come from what the trainer has computed already, otherwise from a pass over these rows.
         """
-        unknown = [None] * len(rows)
+        unknown: list[Tensor | None] = [None] * len(rows)
         if not rows:
             return unknown, unknown
         batch, shaping = generated.batch, generated.shaping
         if shaping is not None and shaping.token_entropy is not None and shaping.token_logps is not None:
-            return shaping.token_logps[rows], shaping.token_entropy[shaping.first :][rows]
+            logps, entropy = shaping.token_logps[rows], shaping.token_entropy[shaping.first :][rows]
+            known = logps[:, 0].isfinite().tolist()  # an update leaves out completions that could not be scored
+
+            def of_known(scores: Tensor) -> list[Tensor | None]:
+                return [row if is_known else None for row, is_known in zip(scores, known, strict=True)]
+
+            return of_known(logps), of_known(entropy)
         scores = None
         if can_score(trainer, batch):
             sizes = [generated.sizes[row] for row in rows]
