@@ -195,3 +195,21 @@ def test_a_batch_that_was_stored_unshaped_is_generated_again(model, tmp_path):
     stored = torch.load(tmp_path / "checkpoint-2" / "rollouts_0.pt", weights_only=True)["buffered_inputs"]
     assert ROW_NUMBER in stored[-1]
     assert run(model, tmp_path, max_steps=3, **options).state.global_step == 3
+
+
+def test_a_resume_forgets_the_batch_before_an_interruption(model, tmp_path):
+    class Interrupted(Watched):
+        def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+            if self.state.global_step == 1 and not self.is_resumed:
+                raise KeyboardInterrupt
+            return super().compute_loss(*args, **kwargs)
+
+        def train(self, *args: Any, **kwargs: Any) -> None:
+            self.is_resumed = False
+            with pytest.raises(KeyboardInterrupt):
+                super().train(*args, **kwargs)
+            self.is_resumed = True
+            super().train(resume_from_checkpoint=True)
+
+    trainer = run(model, tmp_path, trainer=Interrupted, save_strategy="steps", save_steps=1)
+    assert trainer.state.global_step == 2

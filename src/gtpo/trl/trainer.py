@@ -245,6 +245,10 @@ class GTPOTrainer(FastGRPOTrainer):
             captured.token_logps, self._unshaped = unshaped.token_logps, None
             self._credit(unshaped.rows_with_entropy(), batch, captured, time.perf_counter())
 
+    def _load_progress(self, checkpoint: str) -> None:
+        super()._load_progress(checkpoint)
+        self._unshaped = None  # of a batch before an interruption
+
     def _require_shaping_loss(self) -> None:
         """Raise ConfigError if the loss of the last batch was computed from incomplete advantages."""
         if self._unshaped is not None and self._unshaped[0].num_shaped == 0:
