@@ -47,6 +47,7 @@ class Spec:
 RECIPE = ROOT / "recipes" / "qwen2.5-1.5b-gsm8k" / "config.yaml"
 MODEL = "Qwen/Qwen2.5-Coder-1.5B-Instruct"
 ENGINE_OPTIONS: Options = {
+    "dtype": "bfloat16",
     "distributed_executor_backend": "external_launcher",
     "max_num_batched_tokens": 4096,
     "logprobs_mode": "processed_logprobs",
