@@ -129,8 +129,8 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit of the working tree, with a + if it has changes. The variable COMMIT overrides it."""
-    if named := os.environ.get("COMMIT"):
+    """The commit of the working tree, with a + if it has changes. The variable GTPO_COMMIT overrides it."""
+    if named := os.environ.get("GTPO_COMMIT"):
         return named
     try:
         command = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]

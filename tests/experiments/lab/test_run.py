@@ -10,7 +10,7 @@ import pytest
 from experiments.lab import run_job as job_module
 from experiments.lab.jobs import Job, JobFolder, make_jobs, parse_seeds, write_result
 from experiments.lab.run import Runner
-from experiments.lab.run_job import run_job, train_arguments
+from experiments.lab.run_job import commit, run_job, train_arguments
 from gtpo.errors import ConfigError
 from gtpo.training.session import StopAtStep
 
@@ -79,6 +79,11 @@ def test_the_result_contains_the_job_its_evaluation_and_the_versions(tmp_path):
     assert result["after"]["num_problems"] == 4
     assert 0 <= result["after"]["accuracy"] <= result["after"]["pass@2"] <= 1
     assert {"torch", "trl", "python"} <= set(result["versions"])
+
+
+def test_a_variable_names_the_commit_of_a_copy_without_history(monkeypatch):
+    monkeypatch.setenv("GTPO_COMMIT", "abc1234")
+    assert commit() == "abc1234"
 
 
 def test_the_runner_skips_finished_jobs_and_continues_after_a_failure(tmp_path, monkeypatch):
