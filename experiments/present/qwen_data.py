@@ -15,6 +15,7 @@ import numpy as np
 
 from experiments.lab.arms import ARMS
 from experiments.lab.collect import DATA, rows_of
+from experiments.qwen.specs import run_files
 from gtpo.compare import Comparison, compare_evaluations, compare_runs, compare_values
 from gtpo.evaluation.metrics import Measurement
 from gtpo.runs.run import Run
@@ -40,13 +41,12 @@ Measured = dict[tuple[str, int, str], Measurement]
 def read_runs(folder: Path = REAL, spec: str = "qwen") -> list[Run]:
     """Every trained run, as a Run for `gtpo compare` and the figures."""
     runs: list[Run] = []
-    for path in sorted(folder.glob(f"{spec}_*_seed*.json")):
-        if "_on_" not in path.stem:
-            content = json.loads(path.read_text())
-            rows = rows_of(content["curve"])
-            notes = [name for name in (content.get("device"), *_versions(content)) if name]
-            after = {"minutes": content.get("seconds", 0.0) / 60}
-            runs.append(Run(folder, path.stem, content["arm"], content["seed"], rows, after, notes))
+    for path in run_files(folder, spec):
+        content = json.loads(path.read_text())
+        rows = rows_of(content["curve"])
+        notes = [name for name in (content.get("device"), *_versions(content)) if name]
+        after = {"minutes": content.get("seconds", 0.0) / 60}
+        runs.append(Run(folder, path.stem, content["arm"], content["seed"], rows, after, notes))
     return runs
 
 

@@ -21,6 +21,11 @@ from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.sampling import Engine
 from gtpo.training.inputs.data import free_memory
 
+ENGINE_MINUTES = 1.5
+"""Allowance for the start of vLLM."""
+MAX_ATTEMPTS = 2
+"""A job that failed this often in a sitting is left to the next one."""
+
 
 def run_lane(runs: Sequence[ArmRun], options: Any) -> NoReturn:
     """The process of a lane. It ends at once, because vLLM's engine can keep an ordinary exit from ending it."""
@@ -35,16 +40,17 @@ def run_lane(runs: Sequence[ArmRun], options: Any) -> NoReturn:
 
 
 def work_through(runs: Sequence[ArmRun], options: Any) -> int:
-    """Train and evaluate what no other lane does, while there is time for a job. Those that failed come last."""
-    last_start = options.until - 60 * options.job_minutes
+    """Train and evaluate what no other lane does, while there is time for a job."""
     spec, llm = SPECS[options.spec], None
-    for run in sorted(runs, key=lambda run: run.num_attempts):
-        with claimed(run) as is_ours:
-            if not is_ours or run.is_done:
-                continue
-            if time.time() > last_start:
-                break
-            if llm is None and spec.engine == "vllm":
+    while True:
+        needs_engine = llm is None and spec.engine == "vllm"
+        minutes = options.job_minutes + (ENGINE_MINUTES if needs_engine else 0.0)
+        if time.time() > options.until - 60 * minutes:
+            return 0
+        with next_job(runs) as run:
+            if run is None:
+                return 0
+            if needs_engine:
                 llm = start_engine(options.model, spec)
             run.count_attempt()
             if not run.is_trained and train_arm(run, options.model, options.data_dir, options.steps) != 0:
@@ -52,7 +58,17 @@ def work_through(runs: Sequence[ArmRun], options: Any) -> int:
             free_memory()
             evaluate_arm(run, engine_for(run, options.model, llm), options.data_dir)
             shutil.rmtree(run.work, ignore_errors=True)  # the weights of all runs would fill the disk
-    return 0
+
+
+@contextlib.contextmanager
+def next_job(runs: Sequence[ArmRun]) -> Generator[ArmRun | None]:
+    """Claim an open job of the first seed that has one; among those of a seed, one that was tried less often."""
+    for run in sorted(runs, key=lambda run: (run.seed, run.num_attempts)):
+        with claimed(run) as is_ours:
+            if is_ours and not run.is_done and run.num_attempts < MAX_ATTEMPTS:
+                yield run
+                return
+    yield None
 
 
 @contextlib.contextmanager

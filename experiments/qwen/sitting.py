@@ -1,17 +1,20 @@
 """Many arms and seeds on the real model, as many as one sitting on the GPU has time for.
 
     python -m experiments.qwen.sitting --spec qwen-leaderboard --arms grpo,dr-grpo,gtpo,component,annealed \\
-        --seeds 21-24 --model DIR --data-dir DIR --out runs/qwen --minutes 27
+        --seeds 21-24 --model DIR --data-dir DIR --out runs/qwen --minutes 23
     python -m experiments.qwen.sitting --spec dry --arms grpo,gtpo --seeds 21 --out runs/dry     # the lab, no GPU
 
 Lanes run next to each other on the card (experiments.qwen.lane), because decoding leaves most of it idle. Each takes
 the next job that no lane has. The arms of a seed are shuffled, the same way every time, and seeds come in order. The
 same command in the next sitting continues with the jobs that have no results yet: keep OUT/results between sittings.
-A job starts only while `--job-minutes` are left, and no job ends before its last step.
+All sittings run from one clean commit. A job starts only while `--job-minutes` are left, and no job ends before its
+last step: one that is unfinished after `--minutes` is stopped, and starts again in the next sitting.
 """
 
 import argparse
 import contextlib
+import itertools
+import json
 import os
 import random
 import signal
@@ -23,11 +26,13 @@ from pathlib import Path
 
 from experiments.lab.arms import select_arms
 from experiments.lab.jobs import parse_seeds
-from experiments.qwen.specs import SPECS, ArmRun
+from experiments.lab.run_job import commit
+from experiments.qwen.specs import SPECS, ArmRun, run_files
+from gtpo.errors import ConfigError
 
 POLL_SECONDS = 0.5
 RESTARTS = 3
-"""How often a lane that fails is started again."""
+"""How often a lane that fails is started again before a job is done."""
 
 
 def jobs(out: Path, spec: str, arms: str, seeds: str) -> list[ArmRun]:
@@ -44,21 +49,38 @@ def jobs(out: Path, spec: str, arms: str, seeds: str) -> list[ArmRun]:
     return runs
 
 
+def check_commit(results: Path) -> None:
+    """Refuse a commit that does not name the code, and results of another commit."""
+    current = commit()
+    if current == "unknown" or current.endswith("+"):
+        raise ConfigError(
+            f"The runs would be of commit {current}. Start from a worktree without changes, or, in a copy without "
+            "history, set GTPO_COMMIT."
+        )
+    commits = {path.stem: json.loads(path.read_text())["commit"] for path in run_files(results)}
+    if others := ", ".join(f"{name} ({other})" for name, other in commits.items() if other != current):
+        raise ConfigError(
+            f"{results} has runs of another commit than {current}: {others}. Start from a worktree of theirs."
+        )
+
+
 class Sitting:
-    """Keeps the lanes running until every job is done or no lane has time for another."""
+    """Keeps the lanes running until every job is done, no lane has time for another, or the time is over."""
 
     def __init__(self, runs: Sequence[ArmRun], options: argparse.Namespace, arguments: Sequence[str]) -> None:
         self.runs, self.options, self.arguments = runs, options, arguments
         self.start, self.end = time.monotonic(), time.time() + 60 * options.minutes
-        self.num_failures = [0] * options.lanes
+        self.num_failures, self.ports = [0] * options.lanes, itertools.count(29511, 10)
         self.waiting = [run for run in runs if not run.is_done]
 
     def run(self) -> int:
         """Returns 0 if every job is done."""
         self._print(f"{len(self.runs)} jobs, {len(self.runs) - len(self.waiting)} already done")
+        for run in self.runs:
+            run.attempts.unlink(missing_ok=True)  # those of an earlier sitting
         lanes = [self._start(number) for number in range(self.options.lanes)]
         try:
-            while self.waiting and self._are_running(lanes):
+            while self.waiting and time.time() < self.end and self._are_running(lanes):
                 time.sleep(POLL_SECONDS)
                 self._report()
         finally:
@@ -83,7 +105,7 @@ class Sitting:
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         self._log(number).parent.mkdir(parents=True, exist_ok=True)
         with self._log(number).open("ab") as log:
-            env = environment(29511 + 10 * number + self.num_failures[number])
+            env = environment(next(self.ports))  # that of a lane that failed may still be taken
             return subprocess.Popen(self.command(number), stdout=log, stderr=log, env=env, start_new_session=True)
 
     def command(self, number: int) -> list[str]:
@@ -96,6 +118,7 @@ class Sitting:
     def _report(self) -> None:
         for run in [run for run in self.waiting if run.is_done]:
             self.waiting.remove(run)
+            self.num_failures = [0] * len(self.num_failures)
             self._print(f"{len(self.runs) - len(self.waiting)}/{len(self.runs)}  {run.name}")
 
     def _print(self, text: str) -> None:
@@ -140,7 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--out", type=Path, default=Path("runs/qwen"), help="default: %(default)s")
     add("--steps", type=int, default=None, help="training steps, with --spec dry only")
     add("--lanes", type=int, default=2, help="how many jobs at a time (default: %(default)s)")
-    add("--minutes", type=float, default=27.0, help="time of the sitting (default: %(default)s)")
+    add("--minutes", type=float, default=23.0, help="stop everything after this time (default: %(default)s)")
     add("--job-minutes", type=float, default=8.0, help="start no job with less time left (default: %(default)s)")
     add("--list", action="store_true", help="list the jobs and which of them are done; run nothing")
     add("--lane", type=int, default=None, help=argparse.SUPPRESS)
@@ -157,6 +180,8 @@ def main(arguments: list[str] | None = None) -> int:
         from experiments.qwen.lane import run_lane
 
         run_lane(runs, options)
+    if options.spec != "dry":
+        check_commit(options.out / "results")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, which also ends the lanes
     return Sitting(runs, options, sys.argv[1:] if arguments is None else arguments).run()
 

@@ -132,6 +132,11 @@ def arm_options(spec: Spec, arm: str) -> dict[str, str | float | bool]:
     return {"method": method, **options}
 
 
+def run_files(results: Path, spec: str = "*") -> list[Path]:
+    """The file of every trained run, without those of evaluations."""
+    return [path for path in sorted(results.glob(f"{spec}_*_seed*.json")) if "_on_" not in path.stem]
+
+
 class ArmRun:
     """One arm with one seed: its files under `out`, and how far it is."""
 
@@ -170,6 +175,7 @@ class ArmRun:
 
     @property
     def num_attempts(self) -> int:
+        """How often this sitting has started the job."""
         return self.attempts.stat().st_size if self.attempts.is_file() else 0
 
     def count_attempt(self) -> None:

@@ -70,11 +70,57 @@ def test_a_job_that_fails_is_tried_again_after_the_others(trained, monkeypatch, 
     assert [line.split()[1] for line in trained if line.startswith("train")] == [second.name, first.name]
 
 
-def test_an_engine_is_started_only_for_a_job_that_has_time(trained, monkeypatch, tmp_path):
+def test_a_job_that_failed_is_left_after_two_attempts(trained, monkeypatch, tmp_path):
+    failing, other, next_seed = runs = [ArmRun(tmp_path, "dry", *of) for of in (("grpo", 1), ("gtpo", 1), ("gtpo", 2))]
+    started, train = [], lane.train_arm
+
+    def fail(run, *rest):
+        started.append(run)
+        return 130 if run is failing else train(run, *rest)
+
+    monkeypatch.setattr(lane, "train_arm", fail)
+    assert [lane.work_through(runs, options()) for _ in range(3)] == [1, 1, 0]
+    assert started == [failing, other, failing, next_seed]  # a seed is completed before the next one
+
+
+def test_the_next_job_is_chosen_after_the_last_one(trained, monkeypatch, tmp_path):
+    first, second, third = runs = [ArmRun(tmp_path, "dry", arm, 1) for arm in ("grpo", "gtpo", "balanced")]
+    evaluate = lane.evaluate_arm
+
+    def other_lane(run, *rest):
+        if run is first:  # meanwhile, another lane fails with the second
+            second.count_attempt()
+        evaluate(run, *rest)
+
+    monkeypatch.setattr(lane, "evaluate_arm", other_lane)
+    assert lane.work_through(runs, options()) == 0
+    assert [line.split()[1] for line in trained if line.startswith("train")] == [first.name, third.name, second.name]
+
+
+@pytest.mark.parametrize("minutes", [0.5, 2.0])
+def test_an_engine_is_started_only_if_it_and_a_job_have_time(trained, monkeypatch, minutes, tmp_path):
     monkeypatch.setattr(lane, "start_engine", lambda *_: pytest.fail("started"))
-    late = options(minutes=0.5)
+    late = options(minutes)  # a job takes one, the engine one and a half
     late.spec = "qwen-leaderboard"
     assert lane.work_through([ArmRun(tmp_path, "qwen-leaderboard", "grpo", 21)], late) == 0
+
+
+def test_a_lane_with_an_engine_needs_time_for_the_job_only(trained, monkeypatch, tmp_path):
+    monkeypatch.setattr(lane, "start_engine", lambda *_: "engine")
+    clock = [0.0]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    some = options(2.6)
+    some.spec = "qwen-leaderboard"
+    runs = [ArmRun(tmp_path, "qwen-leaderboard", "grpo", seed) for seed in (21, 22, 23)]
+    train = lane.train_arm
+
+    def slow(run, *rest):
+        clock[0] += 60
+        return train(run, *rest)
+
+    monkeypatch.setattr(lane, "train_arm", slow)
+    assert lane.work_through(runs, some) == 0
+    assert [run.is_done for run in runs] == [True, True, False]
 
 
 def test_the_process_of_a_lane_ends_whatever_still_runs_in_it(tmp_path):

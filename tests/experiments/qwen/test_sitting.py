@@ -5,8 +5,10 @@ import time
 import pytest
 
 from experiments.lab.collect import main as collect
+from experiments.lab.jobs import write_result
 from experiments.qwen import sitting
 from experiments.qwen.specs import ArmRun
+from gtpo.errors import ConfigError
 
 ARGUMENTS = ["--spec", "dry", "--arms", "grpo,gtpo,balanced", "--seeds", "1-2"]
 
@@ -41,6 +43,52 @@ def test_a_lane_that_fails_is_started_again_a_few_times(monkeypatch, tmp_path):
     lanes_are(monkeypatch, f"echo $1 >> {tmp_path}/starts; exit 3")
     assert sitting.main([*ARGUMENTS, "--out", str(tmp_path), "--lanes", "1"]) == 1
     assert (tmp_path / "starts").read_text().split() == ["0"] * (1 + sitting.RESTARTS)
+
+
+def test_a_lane_may_fail_again_after_a_job_is_done(monkeypatch, tmp_path):
+    run = ArmRun(tmp_path, "dry", "gtpo", 1)
+    third = f"[ $(wc -l < {tmp_path}/starts) = 3 ] && {{ {finish(run)} sleep 2; }}"
+    lanes_are(monkeypatch, f"echo $MASTER_PORT >> {tmp_path}/starts; {third}; exit 3")
+    assert sitting.main([*ARGUMENTS, "--out", str(tmp_path), "--lanes", "1"]) == 1
+    ports = (tmp_path / "starts").read_text().split()
+    assert len(ports) == len(set(ports)) == 3 + sitting.RESTARTS
+
+
+def test_a_lane_that_is_not_done_at_the_end_is_stopped(monkeypatch, tmp_path):
+    lanes_are(monkeypatch, "sleep 600")
+    start = time.monotonic()
+    assert sitting.main([*ARGUMENTS, "--out", str(tmp_path), "--minutes", "0.02"]) == 1
+    assert time.monotonic() - start < 60
+
+
+def test_attempts_of_an_earlier_sitting_do_not_count(monkeypatch, tmp_path):
+    (run, *_) = sitting.jobs(tmp_path, "dry", "grpo,gtpo,balanced", "1-2")
+    run.attempts.parent.mkdir()
+    run.count_attempt()
+    lanes_are(monkeypatch, "exit 0")
+    sitting.main([*ARGUMENTS, "--out", str(tmp_path)])
+    assert run.num_attempts == 0
+
+
+@pytest.mark.parametrize("commit", ["unknown", "abc1234+"])
+def test_a_sitting_needs_a_commit_that_names_its_code(monkeypatch, commit, tmp_path):
+    monkeypatch.setenv("GTPO_COMMIT", commit)
+    monkeypatch.setattr(sitting.Sitting, "run", lambda self: 0)
+    with pytest.raises(ConfigError, match="worktree without changes"):
+        sitting.main(["--out", str(tmp_path)])
+    assert sitting.main(["--spec", "dry", "--out", str(tmp_path)]) == 0
+
+
+def test_all_sittings_are_of_one_commit(monkeypatch, tmp_path):
+    monkeypatch.setattr(sitting.Sitting, "run", lambda self: 0)
+    run = ArmRun(tmp_path, "qwen-leaderboard", "dr-grpo", 21)
+    write_result(run.curve, {"commit": "abc1234"})
+    write_result(run.result(run.tasks[0]), {})
+    monkeypatch.setenv("GTPO_COMMIT", "abc1234")
+    assert sitting.main(["--out", str(tmp_path)]) == 0
+    monkeypatch.setenv("GTPO_COMMIT", "def5678")
+    with pytest.raises(ConfigError, match=r"than def5678: qwen-leaderboard_dr-grpo_seed21 \(abc1234\)"):
+        sitting.main(["--out", str(tmp_path)])
 
 
 def test_lanes_get_the_end_of_the_sitting(tmp_path):
