@@ -7,7 +7,8 @@
 Every run trains on GSM8K from the same weights with the same reward. Every few steps the clock stops, and the current
 policy answers 300 test problems 8 times each; the untrained policy is measured in the first run only. A crossing is
 interpolated between two such points. A run ends when it has crossed the last level. OUT gets a JSON file per run,
-written after every point; finished runs are skipped, and a run that was cut off starts again.
+written after every point; finished runs are skipped, and a run that was cut off starts again. All runs of OUT have to
+be of one commit, on one kind of machine with the same versions.
 The runs share one process, one card and one vLLM engine, one after the other; seeds are the outer loop, and the order
 of the providers differs from seed to seed. The file of a run also has the seconds of every step by phase.
 """
@@ -166,12 +167,12 @@ class Run:
         return Clock()
 
     def measure_start(self) -> None:
-        """All runs start from the same weights, so the point of another one will do."""
+        """All runs start from the same weights, so the point of another one that was measured alike will do."""
         from results import synchronize
 
-        for path in self.options.out.glob("*.json"):
-            other = json.loads(path.read_text())
-            if other["points"] and other["model"] == self.model:
+        ours = {"model": self.model, **origin()}
+        for other in read_runs(self.options.out):
+            if other["points"] and ours.items() <= other.items():
                 self.points = other["points"][:1]
                 synchronize()
                 self.start = time.perf_counter()
@@ -195,16 +196,12 @@ class Run:
         self.start = time.perf_counter()
 
     def _write(self, *, is_finished: bool) -> None:
-        from results import commit, hardware, versions
-
         content = {
             "provider": self.provider,
             "seed": self.seed,
             "model": self.model,
             "setting": self.setting.label,
-            "commit": commit(),
-            "hardware": hardware(),
-            "versions": versions(),
+            **origin(),
             "is_finished": is_finished,
             "points": self.points,
             "steps": self.clock.steps,
@@ -212,13 +209,41 @@ class Run:
         self.path.write_text(json.dumps(content) + "\n")
 
 
+def origin() -> dict[str, str]:
+    """Of what, where and with what a run is measured now."""
+    from results import commit, hardware, versions
+
+    return {"commit": commit(), "hardware": hardware(), "versions": versions()}
+
+
+def read_runs(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def finished_runs(folder: Path) -> list[dict[str, Any]]:
+    return [run for run in read_runs(folder) if run["is_finished"]]
+
+
+def shared_origin(runs: list[dict[str, Any]]) -> dict[str, str]:
+    """The origin of all runs. Runs of several are refused, because their times cannot be pooled."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for run in runs:
+        names.setdefault((run["commit"], run["hardware"], run["versions"]), []).append(
+            f"{run['provider']}-{run['seed']}"
+        )
+    if len(names) > 1:
+        found = "".join(f"\n{', '.join(of)}: {', '.join(values)}" for values, of in names.items())
+        raise SystemExit(f"Commit, hardware and versions must be the same in all runs. Repeat some of them.{found}")
+    return dict(zip(("commit", "hardware", "versions"), next(iter(names)), strict=True))
+
+
 def summarise(folder: Path, append: Path | None) -> None:
     from results import report, result
 
-    runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    runs = [run for run in runs if run["is_finished"]]
+    runs = finished_runs(folder)
     if not runs:
         return
+    made = shared_origin(runs)
     rows: list[Any] = []
     seconds: dict[tuple[str, float], dict[int, float]] = {}
     for provider in dict.fromkeys(run["provider"] for run in runs):
@@ -231,7 +256,6 @@ def summarise(folder: Path, append: Path | None) -> None:
             rows += [add("runs", [len(crossings)], ""), add("runs that reach it", [len(reached)], "")]
             rows += [add("training", list(reached.values()), "s")] if reached else []
         rows += step_rows(provider, of_provider)
-    made = {name: runs[-1][name] for name in ("commit", "hardware", "versions")}  # on the machine of the runs
     report([dataclasses.replace(row, **made) for row in rows], append)
     for (provider, level), reached in seconds.items():
         if provider != "TRL" and ("TRL", level) in seconds:
@@ -283,6 +307,7 @@ def main() -> None:
     if options.size == "full":
         for name, value in ENVIRONMENT.items():  # before torch and vLLM are loaded
             os.environ.setdefault(name, value)
+    shared_origin([*finished_runs(options.out), {"provider": "new", "seed": options.seeds[0], **origin()}])
     from phases import StepClock
 
     clock = StepClock()

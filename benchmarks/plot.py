@@ -4,7 +4,6 @@ python benchmarks/plot.py [--results benchmarks/results.csv] [--hardware H200]
 """
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from bench_time_to_accuracy import LEVELS
+from bench_time_to_accuracy import LEVELS, finished_runs
 from bench_whole_step import PROVIDERS
 from cost_model import limits
 from phases import PHASES
@@ -138,8 +137,8 @@ def _whole_steps(history: Sequence[Result]) -> dict[int, dict[str, dict[str, flo
 
 
 def accuracy(_: Sequence[Result]) -> Any:
-    """pass@1 on held-out problems over seconds of training, a line per run."""
-    runs = [json.loads(path.read_text()) for path in sorted(ACCURACY.glob("*.json"))]
+    """pass@1 on held-out problems over seconds of training, a line per finished run."""
+    runs = finished_runs(ACCURACY)
     figure, axis = plt.subplots(figsize=(7, 3.6))
     for level in LEVELS:
         axis.axhline(100 * level, color="#cccccc", linewidth=0.8, zorder=0)
