@@ -221,6 +221,8 @@ def _alike(measured: Measured) -> str:
 def each_run(measured: Measured, rows: Mapping[str, tuple[str, str, int]]) -> str:
     """The value of every run by seed, a row per metric (problem set, name and scale) and a column per trained arm."""
     arms = [arm for arm in ("grpo", "grpo-kl", "gtpo", "protect") if arm in arms_of(measured)]
+    if not arms:
+        return NONE
     table = [["", *(ARMS[arm].title for arm in arms)]]
     for title, (problems, metric, scale) in rows.items():
         values = [means_by_seed(measured, arm, problems, metric).values() for arm in arms]

@@ -21,7 +21,7 @@ from experiments.present.qwen_data import (
     read_runs,
     real_collapses,
 )
-from experiments.present.qwen_tables import IN_ACCURACY, each_run, real_tables
+from experiments.present.qwen_tables import IN_ACCURACY, IN_MATH, each_run, real_tables
 from experiments.present.shared_tokens import shared_table, shared_tokens
 from experiments.present.verdicts import CLAIMS, QWEN, verdicts
 from experiments.present.whole_numbers import whole_contests, whole_runs
@@ -167,6 +167,7 @@ def test_results_of_the_real_model_are_collected_and_drawn(tmp_path, capsys):
 
 def test_runs_on_math_have_a_figure_and_tables_of_their_own(tmp_path):
     assert "docs/results/tables/qwen-math.md" not in generated_files(tmp_path)
+    assert each_run({}, IN_MATH) == "Not run yet."
     for arm, rights in (("grpo", (2, 4)), ("gtpo", (3, 6))):
         for seed, right in enumerate(rights, start=21):
             make_result(tmp_path / "real", arm, seed, right, "math500", spec="qwen-math")
