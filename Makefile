@@ -23,7 +23,7 @@ test-all: $(VENV)/.installed  ## the same with the slow tests, as CI runs it
 test-gpu: $(VENV)/.installed  ## tests that need CUDA; GTPO_GPU_MODEL is the folder of a small model for vLLM
 	$(VENV)/bin/python -m pytest -m gpu tests/gpu
 
-test-vllm: $(VENV_VLLM)/.installed  ## by hand: training and evaluation with vLLM in the trainer's process, on a CPU
+test-vllm: $(VENV_VLLM)/.installed  ## every night, and by hand: training and evaluation with vLLM in the trainer's process, on a CPU
 	timeout --kill-after=30 900 $(VENV_VLLM)/bin/python -m pytest -p no:xdist --timeout=300 -W ignore::UserWarning tests/colocate
 
 # Ray can hang: each test has a time limit, and so has the run.
