@@ -1,7 +1,8 @@
 """Where arms are compared: the settings of the lab, and Qwen on GSM8K, each with its finished runs."""
 
 import dataclasses
-from collections.abc import Mapping, Set
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from experiments.lab.collect import Record, read_data
@@ -17,11 +18,13 @@ from experiments.leaderboard.protocol import (
     QWEN_PROBLEMS,
     QWEN_SEEDS,
     QWEN_SPEC,
+    QWEN_STEPS,
     SEEDS,
     SETTINGS,
     lab_jobs,
 )
-from experiments.present.qwen_data import read_measurements, read_runs
+from experiments.present.qwen_data import read_measurements
+from experiments.qwen.specs import run_files
 from gtpo.errors import DataError
 
 QWEN = "Qwen on GSM8K"
@@ -70,40 +73,53 @@ class Place:
 def read_places(data: Path) -> list[Place]:
     """Every place, the primary one first, also those that have no runs yet."""
     records = read_data(data)
-    check_commits("in the lab", {record.about["commit"] for record in records.values()})
+    check_commits("in the lab", (record.about["commit"] for record in records.values()))
     return [*(lab_place(records, setting) for setting in SETTINGS), qwen_place(data / "real")]
 
 
-def check_commits(where: str, commits: Set[str]) -> None:
+def check_commits(where: str, commits: Iterable[str]) -> None:
     """The protocol asks for one commit in the lab, and for one on Qwen."""
-    if len(commits) > 1:
-        raise DataError(
-            f"The runs {where} come from several commits: {', '.join(sorted(commits))}. Repeat some of them."
-        )
+    _check_one(where, "commits", commits := set(commits))
+    if unclear := [commit for commit in commits if commit == "unknown" or commit.endswith("+")]:
+        raise DataError(f"The runs {where} are of commit {unclear[0]}, which does not name their code. Repeat them.")
+
+
+def check_machines(where: str, devices: Iterable[str], versions: Iterable[str]) -> None:
+    """The protocol asks for one kind of machine and one version of torch in every place."""
+    _check_one(where, "kinds of machine", devices)
+    _check_one(where, "versions of torch", versions)
+
+
+def _check_one(where: str, what: str, values: Iterable[str]) -> None:
+    if len(values := sorted(set(values))) > 1:
+        raise DataError(f"The runs {where} come from several {what}: {', '.join(values)}. Repeat some of them.")
 
 
 def lab_place(records: Mapping[Job, Record], setting: str) -> Place:
     """A setting of the lab."""
-    results = tuple(
-        Result(job.arm, job.seed, record.after, tuple(x for x in record.curve.get("grad_norm", ()) if x is not None))
-        for job, record in records.items()
-        if job.setting == setting
-    )
+    ours = {job: record for job, record in records.items() if job.setting == setting}
+    about = [record.about for record in ours.values()]
+    check_machines(f"in {setting}", (run["device"] for run in about), (run["torch"] for run in about))
+    results = tuple(Result(job.arm, job.seed, record.after, _grad_norms(record.curve)) for job, record in ours.items())
     primary_arms = PRIMARY_ARMS if setting == PRIMARY_SETTING else ()
     planned = frozenset((job.arm, job.seed) for job in lab_jobs() if job.setting == setting)
     return Place(setting, LAB_SETTINGS[setting].title, results, primary_arms, len(SEEDS), planned)
 
 
 def qwen_place(folder: Path) -> Place:
-    """Qwen on GSM8K. A run is finished when it is evaluated."""
-    runs = read_runs(folder, QWEN_SPEC)
-    check_commits("on Qwen", {note for run in runs for note in run.notes if note.startswith("commit ")})
-    norms = {(run.method, run.seed): tuple(run.series("grad_norm").values) for run in runs}
-    measured = {
-        (arm, seed): {outcome: float(measurement.values[outcome].mean()) for outcome in OUTCOMES}
-        for (arm, seed, problems), measurement in read_measurements(folder, QWEN_SPEC).items()
-        if problems == QWEN_PROBLEMS
-    }
-    results = tuple(Result(*run, outcomes, norms.get(run, ())) for run, outcomes in measured.items())
+    """Qwen on GSM8K. A run is finished when it was trained for the steps of the protocol and is evaluated."""
+    runs = [json.loads(path.read_text()) for path in run_files(folder, QWEN_SPEC)]
+    check_commits("on Qwen", (run["commit"] for run in runs))
+    check_machines("on Qwen", (run["device"] for run in runs), (run["versions"]["torch"] for run in runs))
+    norms = {(run["arm"], run["seed"]): _grad_norms(run["curve"]) for run in runs if run["steps"] == QWEN_STEPS}
+    results = tuple(
+        Result(arm, seed, {name: float(measured.values[name].mean()) for name in OUTCOMES}, norms[arm, seed])
+        for (arm, seed, problems), measured in read_measurements(folder, QWEN_SPEC).items()
+        if problems == QWEN_PROBLEMS and (arm, seed) in norms
+    )
     planned = frozenset((arm, seed) for arm in QWEN_ARMS for seed in QWEN_SEEDS)
     return Place(QWEN, QWEN_TITLE, results, QWEN_PRIMARY_ARMS, len(QWEN_SEEDS), planned)
+
+
+def _grad_norms(curve: Mapping[str, Sequence[float | None]]) -> tuple[float, ...]:
+    return tuple(norm for norm in curve.get("grad_norm", ()) if norm is not None)

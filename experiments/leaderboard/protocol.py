@@ -20,7 +20,7 @@ ARMS = (*(arm for arm in GROUPS["credit"] if arm != "base"), *GROUPS["slow-adam"
 PRIMARY_SETTING = "headroom"
 PRIMARY_ARMS = ("gtpo", "balanced", "component")
 
-QWEN_SPEC, QWEN_PROBLEMS = "qwen-leaderboard", "gsm8k"
+QWEN_SPEC, QWEN_PROBLEMS, QWEN_STEPS = "qwen-leaderboard", "gsm8k", 50
 QWEN_SEEDS = tuple(parse_seeds("21-24"))
 QWEN_ARMS = ("grpo", "dr-grpo", "gtpo", "component", "annealed")
 """The last one has the highest mean pass@8 in headroom among the others, without the control."""

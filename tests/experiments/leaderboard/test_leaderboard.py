@@ -1,6 +1,7 @@
 """The leaderboard of the lab on made-up results: its numbers are scipy's, one command writes page and figure."""
 
 import csv
+import dataclasses
 import random
 import statistics
 
@@ -12,7 +13,7 @@ from experiments.lab.collect import ABOUT, AFTER, Record, write_data
 from experiments.lab.jobs import Job
 from experiments.leaderboard.__main__ import DATA, ROOT, main
 from experiments.leaderboard.page import summary, table
-from experiments.leaderboard.places import lab_place
+from experiments.leaderboard.places import lab_place, read_places
 from experiments.leaderboard.protocol import ARMS, OUTCOMES, PRIMARY_ARMS, QWEN_ARMS, lab_jobs
 from experiments.leaderboard.standings import standings
 from gtpo.errors import DataError
@@ -70,7 +71,9 @@ def test_differences_p_and_holms_p_are_those_of_the_definition():
 def test_an_arm_with_fewer_seeds_or_without_the_other_primaries_gets_no_verdict():
     few = make_records("grpo", *PRIMARY_ARMS, num_seeds=7)
     assert {standing.p for standing in standings(lab_place(few, "headroom")).values()} == {None}
-    assert summarise(few, "headroom") == "28 of 97 runs are finished; a verdict needs 8 seeds of a method and of GRPO."
+    assert summarise(few, "headroom") == (
+        "28 of 97 runs are finished; a verdict needs 8 seeds of a method and of GRPO."
+    )
     assert {row["seeds"] for row in rows_of(few, "headroom")} == {"7 of 8"}
     some = {**make_records("grpo", "gtpo"), **make_records("component", num_seeds=1)}
     assert {standing.holm_p for standing in standings(lab_place(some, "headroom")).values()} == {None}
@@ -128,6 +131,37 @@ def test_one_command_writes_page_and_figure(tmp_path):
     assert ">random rewards<" not in drawn
     with pytest.raises(DataError, match="has no runs of the leaderboard"):
         main(["--data", str(tmp_path / "nowhere"), "--page", str(page)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("commit", "2", "in the lab come from several commits: 1, 2"),
+        ("device", "2", "in headroom come from several kinds of machine: 1, 2"),
+        ("torch", "2", "in headroom come from several versions of torch: 1, 2"),
+    ],
+)
+def test_runs_of_a_setting_have_one_commit_machine_and_torch(name, value, message, tmp_path):
+    records = make_records("grpo", "gtpo") | make_records("grpo", setting="comfortable")
+    changed = next(job for job in records if job.arm == "gtpo")
+    records[changed] = dataclasses.replace(records[changed], about={**records[changed].about, name: value})
+    write_data(records.values(), tmp_path)
+    with pytest.raises(DataError, match=message):
+        read_places(tmp_path)
+
+
+def test_a_setting_may_be_on_another_machine_but_no_run_of_an_unclear_commit(tmp_path):
+    records = make_records("grpo") | make_records("grpo", setting="comfortable")
+    elsewhere = {"device": "2", "torch": "2"}
+    for commit in ("1", "1+", "unknown"):
+        about = {job: {**record.about, "commit": commit} for job, record in records.items()}
+        about |= {job: {**values, **elsewhere} for job, values in about.items() if job.setting == "comfortable"}
+        write_data([dataclasses.replace(record, about=about[job]) for job, record in records.items()], tmp_path)
+        if commit == "1":
+            assert len(read_places(tmp_path)) == 4
+        else:
+            with pytest.raises(DataError, match="does not name their code"):
+                read_places(tmp_path)
 
 
 def with_outcomes(differences, arm, setting):

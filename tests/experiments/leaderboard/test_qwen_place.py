@@ -27,12 +27,12 @@ GAINS = {
 """Differences in pass@8 to GRPO, seed by seed. The last interval excludes 0, with a p of 0.049 before Holm."""
 
 
-def write_run(out, arm, seed, pass_at_8, pass_at_1=0.6):
+def write_run(out, arm, seed, pass_at_8, pass_at_1=0.6, steps=50):
     """The two files of a run on two problems, which lie 0.1 to either side of the mean."""
     run = ArmRun(out, "qwen-leaderboard", arm, seed)
     curve = {"step": [1, 2, 3], "grad_norm": [9.0, 2.0, 4.0], "accuracy": [0.5, 0.5, 0.5]}
     about = {"arm": arm, "seed": seed, "versions": {"torch": "2"}, "device": "GPU", "commit": "0", "seconds": 60.0}
-    write_result(run.curve, {**about, "steps": 3, "curve": curve})
+    write_result(run.curve, {**about, "steps": steps, "curve": curve})
     values = {"pass@8": [pass_at_8 - 0.1, pass_at_8 + 0.1], "pass@1": [pass_at_1 - 0.1, pass_at_1 + 0.1]}
     header = {**HEADER, "model": arm, "engine": {"engine": "vllm", "weights": run.name}}
     write_result(run.result(run.tasks[0]), {"arm": arm, "seed": seed, "header": header, "values": values})
@@ -94,12 +94,31 @@ def test_the_page_shows_qwen_next_to_the_lab(tmp_path):
     assert "1 of 307 runs in the lab and 20 of 20 on Qwen are finished." in text
     assert "- *Qwen on GSM8K*: pass@8 is better for **GTPO**" in text
     assert "| **annealed** | 4 | 4 |" in text.partition("## Qwen on GSM8K")[2]
-    assert ">Qwen on GSM8K<" in (tmp_path / "figures/leaderboard.svg").read_text()
+    drawn = (tmp_path / "figures/leaderboard.svg").read_text()
+    assert ">Qwen on GSM8K<" in drawn
 
 
-def test_runs_of_two_commits_are_refused(tmp_path):
+def test_a_run_without_its_curve_or_its_steps_is_not_finished(tmp_path):
+    write_runs(tmp_path, (21,))
+    write_run(tmp_path / "runs", "component", 21, 0.7, steps=49)
+    assert collect.main([str(tmp_path / "runs"), "--data", str(tmp_path / "data")]) == 0
+    (tmp_path / "data/real/qwen-leaderboard_gtpo_seed21.json").unlink()
+    qwen = read_places(tmp_path / "data")[-1]
+    assert qwen.arms == ["grpo", "dr-grpo", "annealed"]
+    assert qwen.num_finished == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"commit":"0"', '"commit":"1"', "on Qwen come from several commits: 0, 1"),
+        ('"device":"GPU"', '"device":"CPU"', "on Qwen come from several kinds of machine: CPU, GPU"),
+        ('"torch":"2"', '"torch":"3"', "on Qwen come from several versions of torch: 2, 3"),
+    ],
+)
+def test_runs_of_two_origins_are_refused(old, new, message, tmp_path):
     write_runs(tmp_path, (21,))
     path = tmp_path / "data/real/qwen-leaderboard_gtpo_seed21.json"
-    path.write_text(path.read_text().replace('"commit":"0"', '"commit":"1"'))
-    with pytest.raises(DataError, match="on Qwen come from several commits: commit 0, commit 1"):
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(DataError, match=message):
         read_places(tmp_path / "data")
