@@ -10,7 +10,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from experiments.leaderboard.figure import draw
+from experiments.leaderboard.figure import draw, drawn_arms
 from experiments.leaderboard.page import FIGURE, page
 from experiments.leaderboard.places import read_places
 from experiments.present.lab_figures import STYLE
@@ -26,13 +26,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, default=ROOT / "docs/leaderboard.md", help="default: %(default)s")
     options = parser.parse_args(arguments)
     places = read_places(options.data)
-    with_runs = [place for place in places if place.arms]
-    if not with_runs:
+    drawn = [place for place in places if drawn_arms(place)]
+    if not drawn:
         remedy = "experiments/leaderboard/protocol.md has the commands."
-        raise DataError(f"{options.data} has no runs of the leaderboard. {remedy}")
+        raise DataError(f"{options.data} has no two runs of the leaderboard to compare. {remedy}")
     figure = options.page.parent / FIGURE
     with mpl.rc_context(STYLE):
-        draw(with_runs, figure)
+        draw(drawn, figure)
     options.page.write_text(page(places))
     sys.stdout.write(f"{options.page}\n{figure}\n")
     return 0

@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.lab.arms import ARMS as ALL_ARMS
 from experiments.leaderboard.places import Place
-from experiments.leaderboard.protocol import BASELINE, BASELINES, CONTROL, OUTCOME, OUTCOMES, baseline_of
+from experiments.leaderboard.protocol import BASELINES, CONTROL, OUTCOME, OUTCOMES, baseline_of
 from experiments.leaderboard.standings import Standing, standings
 from experiments.present.lab_figures import VERDICT_COLORS, figure_of, name_rows
 
@@ -17,7 +17,7 @@ MARK = " †"
 
 def draw(places: Sequence[Place], path: Path) -> None:
     """Differences to the baseline with their intervals. The control is left out, because it is far off."""
-    arms = _rows(places)
+    arms = list(dict.fromkeys(arm for place in places for arm in drawn_arms(place)))
     size = (max(7.0, 1.7 + 2.05 * len(places)), 1.5 + len(OUTCOMES) * (0.35 + 0.2 * len(arms)))
     figure, axes = figure_of(len(OUTCOMES), len(places), size, sharey=True)
     name_rows(axes, [ALL_ARMS[arm].title + MARK * (arm in BASELINES) for arm in arms])
@@ -28,6 +28,8 @@ def draw(places: Sequence[Place], path: Path) -> None:
             for arm, standing in standings(place, outcome).items():
                 if arm in arms and standing.difference is not None:
                     _draw_standing(axis, arms.index(arm), standing)
+            reach = max(map(abs, axis.get_xlim()))
+            axis.set_xlim(-reach, reach)
     for axis, outcome in zip(axes[:, 0], OUTCOMES, strict=True):
         axis.set_ylabel(outcome, fontweight="bold")
     _explain(figure, axes[0][0], [arm for arm in arms if arm in BASELINES])
@@ -35,13 +37,11 @@ def draw(places: Sequence[Place], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def _rows(places: Sequence[Place]) -> list[str]:
-    """Every method once, the best of the first place first; those that it lacks follow."""
-    arms: dict[str, None] = {}
-    for place in places:
-        differences = {arm: standing.difference or 0.0 for arm, standing in standings(place, OUTCOME).items()}
-        arms |= dict.fromkeys(sorted(differences, key=lambda arm, of=differences: -of[arm]))
-    return [arm for arm in arms if arm not in (BASELINE, CONTROL)]
+def drawn_arms(place: Place) -> list[str]:
+    """The methods that have a difference to their baseline, the best first, without the control."""
+    found = {arm: standing.difference for arm, standing in standings(place, OUTCOME).items() if arm != CONTROL}
+    differences = {arm: difference for arm, difference in found.items() if difference is not None}
+    return sorted(differences, key=lambda arm: -differences[arm])
 
 
 def _draw_standing(axis: Any, row: int, standing: Standing) -> None:

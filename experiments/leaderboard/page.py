@@ -37,8 +37,8 @@ def page(places: Sequence[Place]) -> str:
         "[protocol](../experiments/leaderboard/protocol.md) that was fixed before the first run. "
         f"{_finished(lab)} runs in the lab and {_finished(qwen)} on Qwen are finished.",
         "\n".join(f"- *{place.name}*: {summary(place, by_outcome)}" for place, by_outcome in shown),
-        "Where there are verdicts, a method that is not named is not shown to differ from GRPO. Bold marks a primary "
-        "comparison; everything else is exploratory.",
+        "Where something is better or worse, a method of the table that is not named is not shown to differ from "
+        "GRPO. Bold marks a primary comparison; everything else is exploratory.",
         f"![{ALTERNATIVE}]({FIGURE})",
         f"The figure leaves out the control, {_title(CONTROL)}, and the intervals of methods with too few seeds; the "
         "tables have both.",
@@ -56,7 +56,8 @@ def summary(place: Place, by_outcome: ByOutcome) -> str:
     decided = {outcome: found for outcome, found in by_outcome.items() if any(each.verdict for each in found.values())}
     if not decided:
         return (
-            f"{_finished([place])} runs are finished; a verdict needs {place.num_seeds} seeds of a method and of GRPO."
+            f"{_finished([place])} runs are finished; a verdict needs {place.num_seeds} seeds of a method and of its "
+            "baseline."
         )
     sentences = [_sentence(outcome, list(found.values())) for outcome, found in decided.items()]
     waiting: list[str] = []
@@ -105,14 +106,15 @@ def _other_baseline(arm: str) -> str:
 
 
 def _sentence(outcome: str, found: Sequence[Standing]) -> str:
-    """Which methods are better and worse in an outcome.
+    """Which methods are better and worse in an outcome, or which were compared if none is.
 
     >>> _sentence("pass@1", [Standing("gtpo", (0.5,), None, -0.1, (-0.2, -0.01), 0.01)])
     'pass@1 is worse for GTPO.'
     """
     named = {verdict: [_name(each) for each in found if each.verdict == verdict] for verdict in ("better", "worse")}
     parts = [f"{verdict} for {_list(names)}" for verdict, names in named.items() if names]
-    return f"{outcome} is {', and '.join(parts) or 'not shown to differ'}."
+    others = [_name(each) for each in found if each.verdict == "not shown"]
+    return f"{outcome} is {', and '.join(parts) or f'not shown to differ for {_list(others)}'}."
 
 
 def _about(place: Place, standing: Standing) -> list[str]:

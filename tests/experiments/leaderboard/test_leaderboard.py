@@ -7,11 +7,13 @@ import statistics
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 
 from experiments.lab.collect import ABOUT, AFTER, Record, write_data
 from experiments.lab.jobs import Job
 from experiments.leaderboard.__main__ import DATA, ROOT, main
+from experiments.leaderboard.figure import draw, drawn_arms
 from experiments.leaderboard.page import summary, table
 from experiments.leaderboard.places import lab_place, read_places
 from experiments.leaderboard.protocol import ARMS, OUTCOMES, PRIMARY_ARMS, QWEN_ARMS, lab_jobs
@@ -72,7 +74,7 @@ def test_an_arm_with_fewer_seeds_or_without_the_other_primaries_gets_no_verdict(
     few = make_records("grpo", *PRIMARY_ARMS, num_seeds=7)
     assert {standing.p for standing in standings(lab_place(few, "headroom")).values()} == {None}
     assert summarise(few, "headroom") == (
-        "28 of 97 runs are finished; a verdict needs 8 seeds of a method and of GRPO."
+        "28 of 96 runs are finished; a verdict needs 8 seeds of a method and of its baseline."
     )
     assert {row["seeds"] for row in rows_of(few, "headroom")} == {"7 of 8"}
     some = {**make_records("grpo", "gtpo"), **make_records("component", num_seeds=1)}
@@ -121,7 +123,7 @@ def test_one_command_writes_page_and_figure(tmp_path):
     assert main(["--data", str(tmp_path / "data"), "--page", str(page)]) == 0
     text = page.read_text()
     assert text.index("## headroom") < text.index("## one-prompt")  # the primary one first
-    assert "208 of 307 runs in the lab and 0 of 20 on Qwen are finished." in text
+    assert "208 of 304 runs in the lab and 0 of 20 on Qwen are finished." in text
     assert "GTPO with slow Adam is compared with GRPO with slow Adam" in text
     for absent in ("comfortable*", "## comfortable", "## Qwen"):
         assert absent not in text
@@ -129,8 +131,22 @@ def test_one_command_writes_page_and_figure(tmp_path):
     for label in ("prefix baseline", "GTPO with slow Adam †", "headroom", "pass@8", "primary", "not shown"):
         assert f">{label}<" in drawn
     assert ">random rewards<" not in drawn
-    with pytest.raises(DataError, match="has no runs of the leaderboard"):
+    with pytest.raises(DataError, match="has no two runs of the leaderboard to compare"):
         main(["--data", str(tmp_path / "nowhere"), "--page", str(page)])
+
+
+def test_only_places_and_methods_with_a_difference_are_drawn_around_0(tmp_path):
+    records = make_records("grpo", "random", "component") | make_records("grpo", "random", setting="comfortable")
+    records |= make_records("balanced", num_seeds=1)
+    records[Job("headroom", "gtpo", 209)] = records[Job("headroom", "component", 201)]  # without a partner
+    places = [lab_place(records, setting) for setting in ("headroom", "comfortable")]
+    assert [sorted(drawn_arms(place)) for place in places] == [["balanced", "component"], []]
+    limits = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda self, *_, **__: limits.extend(axis.get_xlim() for axis in self.axes))
+        draw(places[:1], tmp_path / "figure.svg")
+    assert len(limits) == 2
+    assert all(low == -high < 0 for low, high in limits)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +210,7 @@ def test_a_verdict_follows_the_protocol(differences, arm, setting, verdict):
     assert found[arm].verdict == verdict
     assert found["grpo"].verdict is None
     assert {each.verdict for name, each in found.items() if name not in (arm, "grpo")} == {"not shown"}
-    words = "not shown to differ" if verdict == "not shown" else f"{verdict} for "
+    words = "not shown to differ for **GTPO**" if verdict == "not shown" else f"{verdict} for "
     assert summarise(records, setting).startswith(f"pass@8 is {words}")
 
 
