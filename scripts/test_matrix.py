@@ -26,6 +26,7 @@ TESTS = [
     "tests/trl/fast/test_sharing.py",
     "tests/trl/fast/test_trainer.py",
     "tests/trl/fast/test_correction.py",
+    "tests/trl/test_one_pass.py",
     "tests/trl/watching/test_watch.py",
     "tests/trl/watching/test_watch_training.py",
     "tests/training/config/test_option_names.py",
