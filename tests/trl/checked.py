@@ -55,6 +55,7 @@ class CheckedTrainer(GTPOTrainer):
 
     checks = 0
     passes = 0
+    images: dict[str, torch.Tensor] = {}  # noqa: RUF012
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -68,6 +69,11 @@ class CheckedTrainer(GTPOTrainer):
         if not torch.is_grad_enabled() and model is self.model:
             self.passes += 1
         return super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        batch = super()._generate_and_score_completions(inputs)
+        self.images = {name: batch[name] for name in ("pixel_values",) if name in batch}
+        return batch
 
     def _credit(self, rows: Any, batch: dict[str, Any], *others: Any) -> torch.Tensor:
         credit = super()._credit(rows, batch, *others)
@@ -115,7 +121,7 @@ class CheckedTrainer(GTPOTrainer):
         ]
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
-        images = {"pixel_values": batch["pixel_values"]} if "pixel_values" in batch else {}
+        images = {"pixel_values": batch["pixel_values"]} if "pixel_values" in batch else self.images
         with torch.no_grad():
             logits = self.model(input_ids=ids, attention_mask=mask, **images).logits / self.temperature
         logp = logits[:, -batch["completion_ids"].shape[1] - 1 : -1].log_softmax(-1)
