@@ -19,7 +19,7 @@ from experiments.qwen.arm import evaluate_arm, train_arm
 from experiments.qwen.specs import SPECS, ArmRun, Spec
 from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.sampling import Engine
-from gtpo.training.inputs.data import free_memory
+from gtpo.training.held_out import free_memory
 
 ENGINE_MINUTES = 1.5
 """Allowance for the start of vLLM."""

@@ -1,5 +1,16 @@
 """GTPO: Group-relative Trajectory-based Policy Optimization (arXiv:2508.03772).
 
+A training step, in the order in which it runs:
+
+trl/trainer         lets TRL sample and score a batch, and keeps its rewards and entropies
+trl/gathering       brings the completions of each prompt together
+core/shaping        gives every token its advantage; credit/ has other schemes than GTPO
+trl/watching        records groups and checks the run's health
+trl/fast            removes padding and repeated prompts; the loss is TRL's
+
+training/ is the way to that step from a recipe, and verl/ the same step on verl. rewards/ and evaluation/ judge
+completions. runs/, health/, report/, token_view/ and compare read what a run left.
+
 Importing this package loads nothing heavy. The names below load torch or TRL when they are first used, and raise
 MissingExtraError with the pip command if it is not installed.
 """

@@ -53,7 +53,7 @@ def require_number(name: str, value: Any, is_right: Callable[[Any], bool], expec
 
 
 def shortened(value: object, length: int = 200) -> str:
-    """The repr of a value for an error message, truncated: a file of somebody else's may hold anything.
+    """The repr of a value for an error message, truncated: files of other people may contain anything.
 
     >>> shortened("x" * 10, length=4)
     "'xxx…"

@@ -28,7 +28,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def show(*contents: "RenderableType", width: int) -> None:
-    """Print with rich on stdout. A file or a pipe has no width of its own and gets `width`."""
+    """Print with rich on stdout. Output that is not a terminal is `width` columns wide."""
     from rich.console import Console
 
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else width)

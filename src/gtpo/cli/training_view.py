@@ -15,7 +15,7 @@ from gtpo.problems import SYSTEM_PROMPT
 from gtpo.runs.run import load_run
 from gtpo.text import printable
 from gtpo.training.config.options import RunOptions
-from gtpo.training.publish.card import interval
+from gtpo.training.held_out import interval
 from gtpo.training.run_folder import RunFolder
 
 logger = logging.getLogger(__name__)

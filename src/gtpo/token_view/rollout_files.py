@@ -1,4 +1,4 @@
-"""Reads completions that a run logged: TRL's parquet files, verl's rollout dumps, and JSON Lines of one's own.
+"""Reads completions that a run logged: TRL's parquet files, verl's rollout dumps, and your own JSON Lines.
 
 TRL (`log_completions=True`) writes the last rows that it generated at every log, completions_00001.parquet and so on.
 If nothing was generated since the log before, the same rows come again under another step. evaluation_rows.py finds

@@ -19,10 +19,11 @@ from gtpo.problems import Problem, filter_by_length, to_messages
 from gtpo.problems.problem import encode_prompt
 from gtpo.training.config.options import RunOptions
 from gtpo.training.config.plan import Plan
-from gtpo.training.held_out import check_sampler
+from gtpo.training.held_out import check_held_out
 from gtpo.training.inputs.adapters import check_adapter
-from gtpo.training.inputs.data import check_held_out, make_dataset, training_problems
+from gtpo.training.inputs.data import make_dataset, training_problems
 from gtpo.training.inputs.rewards import Reward, find_reward, needs_answers
+from gtpo.training.validation import check_sampler
 from gtpo.trl.components import require_spans
 
 WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack"]

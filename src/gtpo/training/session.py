@@ -18,12 +18,12 @@ from gtpo.evaluation.evaluate import Progress, no_progress
 from gtpo.files import JsonLines, is_number
 from gtpo.models import find_model
 from gtpo.records import METRICS_FILE
-from gtpo.training.held_out import HeldOutCallback
+from gtpo.training.held_out import free_memory, measure_held_out
 from gtpo.training.inputs.adapters import load_adapter
-from gtpo.training.inputs.data import free_memory, measure_held_out
 from gtpo.training.prepare import Prepared, download_weights
 from gtpo.training.publish.card import write_card
 from gtpo.training.run_folder import RunFolder
+from gtpo.training.validation import HeldOutCallback
 from gtpo.trl.fast.resume import ResumableSFTTrainer
 from gtpo.trl.fast.trainer import FastGRPOTrainer
 from gtpo.trl.trainer import GTPOTrainer

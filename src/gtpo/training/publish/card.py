@@ -12,11 +12,12 @@ from typing import Any
 import yaml
 
 from gtpo.errors import DataError
-from gtpo.files import is_number, write_atomic
+from gtpo.files import write_atomic
 from gtpo.models import ADAPTER_CONFIG, adapter_settings, find_model
 from gtpo.problems.sets import PROBLEM_SETS
 from gtpo.runs.run import load_run
-from gtpo.text import MISSING, printable
+from gtpo.text import printable
+from gtpo.training.held_out import interval
 from gtpo.training.prepare import Prepared
 from gtpo.training.run_folder import RunFolder, versions
 from gtpo.training.summary import kept_rate, method_in_words
@@ -80,21 +81,6 @@ def _measured(summary: dict[str, Any]) -> list[str]:
     grader = after.get("grader", "answer")
     graded = "" if grader == "answer" else f", graded by {_code(grader)}"
     return [f"## Results\n\n{table}\n\n{note} Accuracy is pass@1{graded}."]
-
-
-def interval(measured: dict[str, Any], name: str) -> str:
-    """A rate in percent, with its interval if that is known.
-
-    >>> interval({"accuracy": 0.5, "intervals": {"accuracy": [0.25, 0.75]}}, "accuracy")
-    '50.0 % (25.0 to 75.0)'
-    """
-    value: Any = measured.get(name)
-    intervals: Any = measured.get("intervals")
-    if not is_number(value):
-        return MISSING
-    ends: Any = intervals.get(name) if isinstance(intervals, dict) else None
-    is_known = isinstance(ends, list) and len(ends) == 2 and all(map(is_number, ends))
-    return f"{100 * value:.1f} %" + (f" ({100 * ends[0]:.1f} to {100 * ends[1]:.1f})" if is_known else "")
 
 
 def _training(prepared: Prepared, run: RunFolder) -> str:

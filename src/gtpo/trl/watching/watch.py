@@ -108,7 +108,7 @@ class HealthCallback(TrainerCallback):
         self.keeping.run(self._confirm, args, state)
 
     def _begin(self, args: Any, state: TrainerState, model: Any) -> None:
-        """A resumed run takes in what it logged before its checkpoint, without repeating the warnings."""
+        """On resume, replay the rows logged up to the checkpoint, without repeating the warnings."""
         self.vocab_size = _vocab_size(model)
         threshold, held_out = getattr(args, "entropy_threshold", None), read_held_out(Path(args.output_dir))
         self.health = Health(entropy_threshold=threshold, held_out=held_out)

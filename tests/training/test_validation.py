@@ -13,11 +13,11 @@ from transformers import TrainerControl, TrainerState
 from gtpo.cli.main import main
 from gtpo.errors import ConfigError
 from gtpo.evaluation.sampling import SampledText
-from gtpo.training import held_out
+from gtpo.training import validation
 from gtpo.training.config.plan import make_plan
 from gtpo.training.config.recipe import parse_overrides
-from gtpo.training.held_out import HeldOutCallback, check_sampler
 from gtpo.training.run_folder import RunFolder
+from gtpo.training.validation import HeldOutCallback, check_sampler
 from tests.cli.launching import SMALL, numbers
 from tests.reading import read_metrics
 
@@ -189,8 +189,8 @@ def test_processes_share_the_problems_and_agree_on_the_result(size, tmp_path, mo
     written = (tmp_path / "held_out/step-1/lab.jsonl").read_text()
     assert len(written.splitlines()) == 1 + 7
     results = []
-    monkeypatch.setattr(held_out, "gather_object", lambda outcome: shares)
-    monkeypatch.setattr(held_out, "broadcast_object_list", lambda result: results.append(result[0]))
+    monkeypatch.setattr(validation, "gather_object", lambda outcome: shares)
+    monkeypatch.setattr(validation, "broadcast_object_list", lambda result: results.append(result[0]))
     monkeypatch.setattr(callback, "_sampler", lambda step: pytest.MonkeyPatch.context())
     monkeypatch.setattr(callback, "_sample", lambda *arguments: None)
     callback.trainer = types.SimpleNamespace(args=types.SimpleNamespace(process_index=0, world_size=size))
