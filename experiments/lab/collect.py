@@ -126,7 +126,10 @@ def find_results(paths: Sequence[Path]) -> list[Record]:
     """The results of lab jobs in folders of the runner."""
     files = [file for path in paths for file in sorted(path.rglob("*_seed*.json"))]
     if not files:
-        raise DataError(f"No results in {', '.join(map(str, paths))}. Pass folders that experiments.lab.run wrote to.")
+        where = ", ".join(map(str, paths))
+        if unfinished := sum(1 for path in paths for _ in path.glob("logs/*_seed*.txt")):
+            raise DataError(f"None of the {unfinished} jobs in {where} is finished. Repeat the command of the runner.")
+        raise DataError(f"No results in {where}. Pass folders that experiments.lab.run wrote to.")
     return [read_result(file) for file in files if file.name.partition("_")[0] in SETTINGS]
 
 

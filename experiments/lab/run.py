@@ -36,7 +36,10 @@ class Runner:
     def run(self, jobs: Sequence[Job]) -> int:
         """Returns 0 if every job has its result."""
         waiting = [job for job in jobs if not self.folder.is_done(job)]
-        self._print(f"{len(jobs)} jobs, {len(jobs) - len(waiting)} already done, {self.num_at_once} at a time")
+        self._print(
+            f"{len(jobs)} jobs, {len(jobs) - len(waiting)} already done, {self.num_at_once} at a time; "
+            f"progress of each in {self.folder.path / 'logs'}"
+        )
         start, total = time.monotonic(), len(waiting)
         while (waiting and not self.is_stopping) or self.running:
             while waiting and len(self.running) < self.num_at_once and not self.is_stopping:
@@ -55,7 +58,7 @@ class Runner:
     def stop(self, *_: Any) -> None:
         """Start no more jobs. Each running job finishes its step, saves a checkpoint and exits."""
         self.is_stopping = True
-        self._print(f"stopping {len(self.running)} jobs")
+        self._print(f"stopping {len(self.running)} jobs; the same command continues")
         for process in self.running.values():
             process.terminate()
 

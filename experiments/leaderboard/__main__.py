@@ -2,6 +2,8 @@
 
 docs/leaderboard.md              what each place shows, and one table per place
 docs/figures/leaderboard.svg     pass@8 and pass@1 of every method against its baseline in every place
+
+The committed runs must be those of the protocol. With --data, for a page of your own, a note says where runs differ.
 """
 
 import argparse
@@ -12,7 +14,7 @@ import matplotlib as mpl
 
 from experiments.leaderboard.figure import draw, drawn_arms
 from experiments.leaderboard.page import FIGURE, page
-from experiments.leaderboard.places import read_places
+from experiments.leaderboard.places import departures, read_places
 from experiments.present.lab_figures import STYLE
 from gtpo.errors import DataError
 
@@ -26,6 +28,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, default=ROOT / "docs/leaderboard.md", help="default: %(default)s")
     options = parser.parse_args(arguments)
     places = read_places(options.data)
+    notes = departures(places)
+    if notes and options.data.resolve() == DATA:
+        raise DataError(f"{' '.join(notes)} Repeat some of these runs, or pass them as --data.")
     drawn = [place for place in places if drawn_arms(place)]
     if not drawn:
         remedy = "experiments/leaderboard/protocol.md has the commands."
@@ -33,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     figure = options.page.parent / FIGURE
     with mpl.rc_context(STYLE):
         draw(drawn, figure)
-    options.page.write_text(page(places))
-    sys.stdout.write(f"{options.page}\n{figure}\n")
+    options.page.write_text(page(places, notes))
+    sys.stdout.write("".join(f"{line}\n" for line in [*(f"note: {note}" for note in notes), options.page, figure]))
     return 0
 
 

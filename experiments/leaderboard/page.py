@@ -26,8 +26,8 @@ ByOutcome = Mapping[str, Mapping[str, Standing]]
 """The standings of a place, by outcome and arm."""
 
 
-def page(places: Sequence[Place]) -> str:
-    """The page in Markdown. A place without runs only counts as unfinished."""
+def page(places: Sequence[Place], notes: Sequence[str] = ()) -> str:
+    """The page in Markdown. A place without runs only counts as unfinished. `notes` say what is not as planned."""
     shown = [(place, {outcome: standings(place, outcome) for outcome in OUTCOMES}) for place in places if place.arms]
     lab, qwen = ([place for place in places if (place.name == QWEN) == is_qwen] for is_qwen in (False, True))
     parts = [
@@ -36,6 +36,7 @@ def page(places: Sequence[Place]) -> str:
         "trained in three settings of the lab and on Qwen2.5-Coder-1.5B-Instruct, under a "
         "[protocol](../experiments/leaderboard/protocol.md) that was fixed before the first run. "
         f"{_finished(lab)} runs in the lab and {_finished(qwen)} on Qwen are finished.",
+        *([f"**Not the runs of the protocol.** {' '.join(notes)}"] if notes else []),
         "\n".join(f"- *{place.name}*: {summary(place, by_outcome)}" for place, by_outcome in shown),
         "Where something is better or worse, a method of the table that is not named is not shown to differ from "
         "GRPO. Bold marks a primary comparison; everything else is exploratory.",

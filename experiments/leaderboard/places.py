@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments.lab.collect import Record, read_data
 from experiments.lab.jobs import Job
@@ -25,7 +26,6 @@ from experiments.leaderboard.protocol import (
 )
 from experiments.present.qwen_data import read_measurements
 from experiments.qwen.specs import run_files
-from gtpo.errors import DataError
 
 QWEN = "Qwen on GSM8K"
 QWEN_TITLE = "Qwen2.5-Coder-1.5B-Instruct: 32 prompts × 8 of GSM8K at a learning rate of 2e-6, 50 steps"
@@ -41,6 +41,14 @@ class Result:
     grad_norms: tuple[float, ...] = ()
 
 
+class Origin(NamedTuple):
+    """Where a run comes from."""
+
+    commit: str
+    machine: str
+    torch: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """Runs that share everything but arm and seed."""
@@ -54,6 +62,8 @@ class Place:
     """An arm with fewer pairs of seeds gets no p and no verdict."""
     planned: frozenset[tuple[str, int]]
     """Arm and seed of every run that the protocol names."""
+    origins: frozenset[Origin]
+    """Those of the runs."""
 
     @property
     def num_finished(self) -> int:
@@ -73,44 +83,48 @@ class Place:
 def read_places(data: Path) -> list[Place]:
     """Every place, the primary one first, also those that have no runs yet."""
     records = read_data(data)
-    check_commits("in the lab", (record.about["commit"] for record in records.values()))
     return [*(lab_place(records, setting) for setting in SETTINGS), qwen_place(data / "real")]
 
 
-def check_commits(where: str, commits: Iterable[str]) -> None:
-    """The protocol asks for one commit in the lab, and for one on Qwen."""
-    _check_one(where, "commits", commits := set(commits))
-    if unclear := [commit for commit in commits if commit == "unknown" or commit.endswith("+")]:
-        raise DataError(f"The runs {where} are of commit {unclear[0]}, which does not name their code. Repeat them.")
+def departures(places: Sequence[Place]) -> list[str]:
+    """What the protocol asks of the origins of runs, and these do not have.
+
+    It asks for one commit in the lab and one on Qwen, and for one kind of machine and one version of torch in a place.
+    """
+    parts = {"in the lab": [place for place in places if place.name != QWEN]}
+    parts["on Qwen"] = [place for place in places if place.name == QWEN]
+    found: list[str] = []
+    for where, part in parts.items():
+        commits = {origin.commit for place in part for origin in place.origins}
+        unclear = [commit for commit in sorted(commits) if commit == "unknown" or commit.endswith("+")]
+        found += _several(where, "commits", commits)
+        found += [f"Runs {where} are of commit {commit}, which does not name their code." for commit in unclear]
+        for place in part:
+            name = where if place.name == QWEN else f"in {place.name}"
+            found += _several(name, "kinds of machine", {origin.machine for origin in place.origins})
+            found += _several(name, "versions of torch", {origin.torch for origin in place.origins})
+    return found
 
 
-def check_machines(where: str, devices: Iterable[str], versions: Iterable[str]) -> None:
-    """The protocol asks for one kind of machine and one version of torch in every place."""
-    _check_one(where, "kinds of machine", devices)
-    _check_one(where, "versions of torch", versions)
-
-
-def _check_one(where: str, what: str, values: Iterable[str]) -> None:
-    if len(values := sorted(set(values))) > 1:
-        raise DataError(f"The runs {where} come from several {what}: {', '.join(values)}. Repeat some of them.")
+def _several(where: str, what: str, values: set[str]) -> list[str]:
+    return [f"The runs {where} come from several {what}: {', '.join(sorted(values))}."] if len(values) > 1 else []
 
 
 def lab_place(records: Mapping[Job, Record], setting: str) -> Place:
     """A setting of the lab."""
     ours = {job: record for job, record in records.items() if job.setting == setting}
     about = [record.about for record in ours.values()]
-    check_machines(f"in {setting}", (run["device"] for run in about), (run["torch"] for run in about))
+    origins = frozenset(Origin(run["commit"], run["device"], run["torch"]) for run in about)
     results = tuple(Result(job.arm, job.seed, record.after, _grad_norms(record.curve)) for job, record in ours.items())
     primary_arms = PRIMARY_ARMS if setting == PRIMARY_SETTING else ()
     planned = frozenset((job.arm, job.seed) for job in lab_jobs() if job.setting == setting)
-    return Place(setting, LAB_SETTINGS[setting].title, results, primary_arms, len(SEEDS), planned)
+    return Place(setting, LAB_SETTINGS[setting].title, results, primary_arms, len(SEEDS), planned, origins)
 
 
 def qwen_place(folder: Path) -> Place:
     """Qwen on GSM8K. A run is finished when it was trained for the steps of the protocol and is evaluated."""
     runs = [json.loads(path.read_text()) for path in run_files(folder, QWEN_SPEC)]
-    check_commits("on Qwen", (run["commit"] for run in runs))
-    check_machines("on Qwen", (run["device"] for run in runs), (run["versions"]["torch"] for run in runs))
+    origins = frozenset(Origin(run["commit"], run["device"], run["versions"]["torch"]) for run in runs)
     norms = {(run["arm"], run["seed"]): _grad_norms(run["curve"]) for run in runs if run["steps"] == QWEN_STEPS}
     results = tuple(
         Result(arm, seed, {name: float(measured.values[name].mean()) for name in OUTCOMES}, norms[arm, seed])
@@ -118,7 +132,7 @@ def qwen_place(folder: Path) -> Place:
         if problems == QWEN_PROBLEMS and (arm, seed) in norms
     )
     planned = frozenset((arm, seed) for arm in QWEN_ARMS for seed in QWEN_SEEDS)
-    return Place(QWEN, QWEN_TITLE, results, QWEN_PRIMARY_ARMS, len(QWEN_SEEDS), planned)
+    return Place(QWEN, QWEN_TITLE, results, QWEN_PRIMARY_ARMS, len(QWEN_SEEDS), planned, origins)
 
 
 def _grad_norms(curve: Mapping[str, Sequence[float | None]]) -> tuple[float, ...]:

@@ -1,6 +1,7 @@
 """Functions that a user names as package.module:function."""
 
 import contextlib
+import difflib
 import importlib
 import os
 import sys
@@ -29,6 +30,8 @@ def import_function(name: str, *, kind: str, named: Iterable[str]) -> Callable[.
         remedy = "Fix the module."
         if isinstance(error, ImportError | AttributeError):
             remedy = "Check the name, and that the module is in this folder or on the Python path."
+            near = difflib.get_close_matches(function, dir(sys.modules.get(module)), n=1)
+            remedy = f"Did you mean {module}:{near[0]}?" if near else remedy
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise ConfigError(f"{kind.capitalize()} {name!r} cannot be imported: {reason}. {remedy}") from error
     if not callable(imported):

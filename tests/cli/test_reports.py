@@ -127,8 +127,18 @@ def test_compare_notes_runs_of_different_length(tmp_path, capsys):
     long, short = (make_run(tmp_path / f"for-{n}", rows(n, accuracy=0.5), method="gtpo") for n in (40, 20))
     assert main(["compare", str(long), "--vs", str(short)]) == 0
     streams = capsys.readouterr()
-    assert "note: the runs have 20 and 40 steps" in streams.err
+    assert "note: the runs have 40 and 20 steps" in streams.err
+    assert "different functions" not in streams.err
     assert "for-40 against for-20" in streams.out  # both methods are gtpo
+
+
+def test_compare_notes_rewards_of_different_functions(tmp_path, capsys):
+    runs = [
+        make_run(tmp_path / name, rows(20, accuracy=0.5, **{f"rewards/{name}/mean": 0.5}))
+        for name in ("paper", "mine")
+    ]
+    assert main(["compare", str(runs[0]), "--vs", str(runs[1])]) == 0
+    assert "the rewards come from different functions (mine; paper)" in capsys.readouterr().err
 
 
 def test_compare_refuses_what_is_passed_twice(runs, tmp_path, capsys):
@@ -158,7 +168,7 @@ def test_health_prints_the_reason_and_the_remedy(tmp_path, capsys):
     assert checked["values"]["format"] == pytest.approx({"first": 0.9, "best": 0.9, "recent": 0.1})
     assert {"kind": "reward_falling", "reason": "reward not logged"} in document["not_checked"]
     assert "checked: not finite" in out
-    assert "format 0.9 → 0.1" in out
+    assert "  first → recent: format 0.9 → 0.1" in out
     assert "reward falling" in out[out.index("not checked:") :]
 
 

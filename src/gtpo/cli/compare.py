@@ -72,8 +72,11 @@ def _compare_runs(args: argparse.Namespace) -> "Compared":
         note(f"{_listed(names)} {are} left out of paired differences: the other side has no run with the same seed")
     if len(sets := held_out_sets(runs)) > 1:
         note(f"held-out results are not compared, because they were measured differently ({'; '.join(sets)})")
-    if len(steps := sorted({run.num_steps for run in runs})) > 1:
-        number = " and ".join(map(str, steps)) if len(steps) < 4 else f"{steps[0]} to {steps[-1]}"
+    if len(rewards := {frozenset(run.reward_functions) for run in runs} - {frozenset()}) > 1:
+        names = "; ".join(sorted(", ".join(sorted(functions)) for functions in rewards))
+        note(f"the rewards come from different functions ({names}), so their sizes may not compare")
+    if len(steps := list(dict.fromkeys(run.num_steps for run in runs))) > 1:
+        number = " and ".join(map(str, steps)) if len(steps) < 4 else f"{min(steps)} to {max(steps)}"
         note(f"the runs have {number} steps, so their ends are not at the same step")
     is_paired = any(comparison.is_paired for comparison in comparisons)
     pairing = "paired by seed" if is_paired else "not paired: the sets share fewer than two seeds"

@@ -93,20 +93,23 @@ def _print(documents: list[dict[str, Any]]) -> None:
             worst = {alarm["kind"]: alarm for alarm in sorted(earlier, key=lambda alarm: alarm["level"])}
             alarms = [f"{_words(alarm)} (step {alarm['first_step']})" for alarm in worst.values()]
             console.print(Text(f"  earlier: {', '.join(alarms)}"))
-        console.print(Text(f"  checked: {printable(_checked(document['checked']))}", style="dim"))
+        console.print(Text(f"  checked: {', '.join(map(_words, document['checked']))}", style="dim"))
+        if values := _values(document["checked"]):
+            console.print(Text(f"  first → recent: {printable(values)}", style="dim"))
         if document["not_checked"]:
             console.print(Text(f"  not checked: {_not_checked(document['not_checked'])}", style="dim"))
 
 
-def _checked(checks: list[dict[str, Any]]) -> str:
-    """The checks that ran, then each value that they looked at: its first and its most recent mean.
+def _values(checks: list[dict[str, Any]]) -> str:
+    """Each value that the checks looked at: its first and its most recent mean.
 
-    >>> _checked([{"kind": "reward_falling", "values": {"reward": {"first": 0.25, "best": 0.5, "recent": 0.5}}}])
-    'reward falling; reward 0.25 → 0.5'
+    >>> _values([{"kind": "reward_falling", "values": {"reward": {"first": 0.25, "best": 0.5, "recent": 0.5}}}])
+    'reward 0.25 → 0.5'
     """
     values = {name: list(numbers.values()) for check in checks for name, numbers in check["values"].items()}
-    curves = [f"{name.replace('_', ' ')} {numbers[0]:.3g} → {numbers[-1]:.3g}" for name, numbers in values.items()]
-    return "; ".join(part for part in (", ".join(map(_words, checks)), ", ".join(curves)) if part)
+    return ", ".join(
+        f"{name.replace('_', ' ')} {numbers[0]:.3g} → {numbers[-1]:.3g}" for name, numbers in values.items()
+    )
 
 
 def _not_checked(checks: list[dict[str, Any]]) -> str:

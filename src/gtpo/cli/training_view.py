@@ -20,6 +20,9 @@ from gtpo.training.run_folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
+MOST_ALIGNED = 70
+"""Longer commands do not push the explanations of the others to the right."""
+
 
 class TrainingView(TrainerCallback):
     """One live line: reward, accuracy, format, entropy compared with ln 2, kept, conflict, and the time left."""
@@ -108,8 +111,8 @@ def closing_table(run: RunFolder, options: RunOptions) -> str:
     }
     if (run.path / "groups.jsonl").is_file():
         hints = {f"gtpo inspect {folder}": "what the update did to every token", **hints}
-    width = max(map(len, hints)) + 3
-    lines += ["\nNext:", *(f"  {command:<{width}}{what}" for command, what in hints.items())]
+    width = max((len(command) for command in hints if len(command) <= MOST_ALIGNED), default=0)
+    lines += ["\nNext:", *(f"  {command:<{width}}   {what}" for command, what in hints.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -4,6 +4,7 @@
 """
 
 import csv
+import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -114,6 +115,13 @@ def _text(row: Row, name: str, column: str) -> str:
 def _missing_column(row: Row, name: str, column: str) -> DataError:
     """What to do about a row without a column. Other rows may have it."""
     missing, remedy = repr(column), f"Add it, or map a column to it (--columns {name}=NAME)"
+    if column != name:
+        near = difflib.get_close_matches(column, row, n=1)
+        question = f" Did you mean {near[0]!r}?" if near else ""
+        return DataError(
+            f"this row has no {column!r}, only {', '.join(row):.200}, and `columns` maps {name!r} to it.{question} "
+            f"Correct the row or `columns` (--columns {name}=NAME)."
+        )
     if name == "answer":
         remedy = f"Add it, map a column to it (--columns {name}=NAME), or use rewards and a grader that need no answer"
     if name == "question":

@@ -11,7 +11,7 @@ from gtpo.errors import DataError
 from gtpo.files import LARGEST_NUMBER, is_integer, is_number
 from gtpo.health.held_out import HeldOut, held_out_in
 from gtpo.health.verdict import Verdict, health_of, last_verdict
-from gtpo.logged import Row, Series, series
+from gtpo.logged import Row, Series, names_in, reward_function, series
 from gtpo.records import GROUPS_FILE, METRICS_FILE, TOKEN_PAGE
 from gtpo.runs.reading import (
     STATE_FILE,
@@ -73,6 +73,11 @@ class Run:
     @property
     def has_groups(self) -> bool:
         return (self.path / GROUPS_FILE).is_file()
+
+    @property
+    def reward_functions(self) -> list[str]:
+        """The functions whose mean rewards were logged."""
+        return [function for name in names_in(self.rows) if (function := reward_function(name))]
 
     def series(self, meaning: str) -> Series:
         return series(self.rows, meaning)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from experiments.lab import run_job as job_module
+from experiments.lab.collect import find_results
 from experiments.lab.jobs import Job, JobFolder, make_jobs, parse_seeds, write_result
 from experiments.lab.run import Runner
 from experiments.lab.run_job import commit, run_job, train_arguments
-from gtpo.errors import ConfigError
+from gtpo.errors import ConfigError, DataError
 from gtpo.training.session import StopAtStep
 
 
@@ -34,6 +35,14 @@ def test_wrong_seeds_and_arms_are_refused():
         parse_seeds("one")
     with pytest.raises(ConfigError, match="arm"):
         Job("smoke", "grpoo", 1)
+
+
+def test_collecting_unfinished_jobs_is_refused_with_their_number(tmp_path):
+    log = JobFolder(tmp_path).log(Job("smoke", "gtpo", 1))
+    log.parent.mkdir()
+    log.touch()
+    with pytest.raises(DataError, match=r"None of the 1 jobs in .* is finished. Repeat the command"):
+        find_results([tmp_path])
 
 
 @pytest.mark.slow

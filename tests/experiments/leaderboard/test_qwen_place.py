@@ -11,11 +11,10 @@ from experiments.lab import collect
 from experiments.lab.collect import ABOUT, AFTER, Record, write_data
 from experiments.lab.jobs import Job, write_result
 from experiments.leaderboard.__main__ import main
-from experiments.leaderboard.places import read_places
+from experiments.leaderboard.places import departures, read_places
 from experiments.leaderboard.protocol import QWEN_ARMS
 from experiments.leaderboard.standings import standings
 from experiments.qwen.specs import ArmRun
-from gtpo.errors import DataError
 
 SETTINGS = {"num_samples": 32, "temperature": 0.9, "top_p": 1.0, "max_new_tokens": 400, "seed": 0}
 HEADER = {"gtpo_samples": 1, "problems": {"name": "gsm8k", "count": 2, "sha256": "0"}, "settings": SETTINGS}
@@ -117,9 +116,8 @@ def test_a_run_without_its_curve_or_its_steps_is_not_finished(tmp_path):
         ('"torch":"2"', '"torch":"3"', "on Qwen come from several versions of torch: 2, 3"),
     ],
 )
-def test_runs_of_two_origins_are_refused(old, new, message, tmp_path):
+def test_runs_of_two_origins_are_named(old, new, message, tmp_path):
     write_runs(tmp_path, (21,))
     path = tmp_path / "data/real/qwen-leaderboard_gtpo_seed21.json"
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(DataError, match=message):
-        read_places(tmp_path / "data")
+    assert departures(read_places(tmp_path / "data")) == [f"The runs {message}."]

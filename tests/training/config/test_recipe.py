@@ -7,7 +7,7 @@ import pytest
 
 from gtpo import ConfigError
 from gtpo.training.config.recipe import load_recipe, parse_overrides
-from gtpo.training.config.settings import read_settings
+from gtpo.training.config.settings import check_settings, read_settings
 
 
 def write_recipe(folder, text, name="recipe.yaml"):
@@ -140,6 +140,12 @@ def test_later_layers_win_and_sections_are_for_their_methods(tmp_path):
 def test_an_option_that_an_anchor_merges_in_may_be_overridden(tmp_path):
     text = "rl: &rl {learning_rate: 1e-6, beta: 0.0}\ngtpo: &g {<<: *rl, beta: 0.1}\n<<: *g"
     assert load_recipe(write_recipe(tmp_path, text))["beta"].value == 0.1
+
+
+def test_columns_may_be_a_mapping(tmp_path):
+    path = write_recipe(tmp_path, "problems: mine.jsonl\ncolumns: {question: task, answer: truth}")
+    options = check_settings(read_settings(path, {}))
+    assert options.columns_of("mine.jsonl") == {"question": "task", "answer": "truth"}
 
 
 def test_epochs_override_the_steps_of_a_lower_layer(tmp_path):

@@ -86,7 +86,8 @@ def test_rewards_are_found_by_name_and_by_path(tmp_path, monkeypatch):
     assert find_reward("format")(completions=["x"]) == [0.0]
     for name, message in {
         "nice": "There is no reward 'nice'",
-        "mine:width": "cannot be imported",
+        "mine:width": "cannot be imported.*Check the name",
+        "mine:lenght": "cannot be imported.*Did you mean mine:length\\?",
         "mine:__name__": "is of type str, not a function",
         "no.such:f": "No module",
     }.items():

@@ -107,6 +107,8 @@ def _own_options(settings: Settings) -> RunOptions:
     if rewards := values.get("rewards"):
         words = rewards if isinstance(rewards, list) else [rewards]
         values["rewards"] = ",".join(map(str, words)).split(",")
+    if isinstance(columns := values.get("columns"), dict):
+        values["columns"] = ",".join(f"{ours}={theirs}" for ours, theirs in columns.items())
     set_values = {name: value for name, value in values.items() if value is not None}  # YAML's null means the default
     try:
         return msgspec.convert(set_values, RunOptions, strict=False)

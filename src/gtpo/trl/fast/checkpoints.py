@@ -139,9 +139,10 @@ def resume_newest(run: Path, num_processes: int, *, or_start: bool) -> Path | No
             reasons = "".join(f" {folder.name}: {damage}." for folder, damage in damaged.items())
             earlier = _aside(run, "earlier")
             such_as = f", such as {earlier[-1].name} of an earlier run" if earlier else ""
+            too_early = "" if damaged else " The run may have ended before its first one: lower save_steps."
             raise ConfigError(
                 f"There is no complete checkpoint in {run} to resume from.{reasons} Train without "
-                f"resume_from_checkpoint, or pass the folder of a checkpoint{such_as}."
+                f"resume_from_checkpoint, or pass the folder of a checkpoint{such_as}.{too_early}"
             )
         _warn_of_unverifiable(checkpoint)
         damaged = {folder: damage for folder, damage in damaged.items() if _numbers(folder) > _numbers(checkpoint)}
