@@ -138,15 +138,14 @@ def _default_out(args: argparse.Namespace, problem_sets: list[str]) -> Path:
 def _require_same_results(out: Path, models: list[str], problem_sets: list[str]) -> None:
     """Refuse to overwrite results that are about other models or problem sets."""
     from gtpo.evaluation.evaluate import model_name
-    from gtpo.problems.loading import is_own, short_name
+    from gtpo.problems.loading import short_name
 
     try:
         results = parse_json((out / "results.json").read_text())["results"]
         before = {(str(result["model"]), str(result["problems"]["name"])) for result in results}
     except (OSError, ValueError, KeyError, TypeError):
         return
-    sets = [short_name(name) if is_own(name) else name for name in problem_sets]
-    lost = before - {(model_name(model), name) for model in models for name in sets}
+    lost = before - {(model_name(model), short_name(name)) for model in models for name in problem_sets}
     if lost:
         model, problems = sorted(lost)[0]
         raise ConfigError(

@@ -95,7 +95,7 @@ def evaluate(
     for k in ks or []:
         require_k(settings.num_samples, k)
     models = [model_name(model) for model in models]
-    set_names = [short_name(name) if is_own(name) else name for name in problem_sets]
+    set_names = list(map(short_name, problem_sets))
     require_distinct([(slug(model), slug(name)) for model in models for name in set_names])
     paths = {(model, name): out / slug(model) / f"{slug(name)}.jsonl" for model in models for name in set_names}
     if columns and not any(map(is_own, problem_sets)):

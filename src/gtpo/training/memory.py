@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from gtpo.models import find_model
 from gtpo.training.prepare import Prepared
 
 PER_HIDDEN = {2: 27, 4: 68}
@@ -93,10 +92,9 @@ def _weight_bytes(prepared: Prepared) -> int:
 
 def _state_bytes(prepared: Prepared, parameters: int) -> float:
     """Weights and, for what is trained, gradients and Adam's two moments, which have the dtype of the weights."""
-    model_config, weight_bytes = prepared.plan.model_config, _weight_bytes(prepared)
-    stored = 0.5 if model_config.load_in_4bit else weight_bytes
-    is_adapter = model_config.use_peft or find_model(prepared.model).base is not None
-    return parameters * (stored + (0 if is_adapter else 3 * weight_bytes))
+    weight_bytes = _weight_bytes(prepared)
+    stored = 0.5 if prepared.plan.model_config.load_in_4bit else weight_bytes
+    return parameters * (stored + (0 if prepared.is_adapter else 3 * weight_bytes))
 
 
 def _gib(num_bytes: float) -> str:

@@ -46,6 +46,11 @@ class Prepared:
     """Changes with the content and the order of the problems, before any was dropped."""
     dataset: Dataset
 
+    @property
+    def is_adapter(self) -> bool:
+        """Whether a LoRA adapter is trained, a new one or further."""
+        return self.plan.model_config.use_peft or find_model(self.model).base is not None
+
     def prompt_lengths(self, limit: int | None = None) -> list[int]:
         """The number of tokens of the first `limit` prompts."""
         prompts = [to_messages(problem, self.plan.options.system_prompt) for problem in self.problems[:limit]]

@@ -39,20 +39,18 @@ def model_card(prepared: Prepared, run: RunFolder) -> str:
     """The card as Markdown with YAML front matter."""
     options = prepared.plan.options
     is_gtpo = options.method == "gtpo" and prepared.plan.config.credit == "gtpo"
-    source = find_model(prepared.model)
-    is_adapter = prepared.plan.model_config.use_peft or source.base is not None
-    base = source.base or options.model
+    base = find_model(prepared.model).base or options.model
     metadata: dict[str, Any] = {
-        "library_name": "peft" if is_adapter else "transformers",
+        "library_name": "peft" if prepared.is_adapter else "transformers",
         "pipeline_tag": "text-generation",
         "tags": ["sft", "trl"] if options.method == "sft" else ["gtpo" if is_gtpo else "grpo", "trl", TASK],
     }
     if base != "lab" and not Path(base).exists() and _HUB_ID.fullmatch(base):
-        metadata |= {"base_model": base, "base_model_relation": "adapter" if is_adapter else "finetune"}
+        metadata |= {"base_model": base, "base_model_relation": "adapter" if prepared.is_adapter else "finetune"}
     if options.problems in PROBLEM_SETS:
         metadata["datasets"] = [PROBLEM_SETS[options.problems].hub]
     front = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)
-    parts = [f"---\n{front}---", f"# {_name(run.path.absolute().name)}", _introduction(prepared, is_adapter, base)]
+    parts = [f"---\n{front}---", f"# {_name(run.path.absolute().name)}", _introduction(prepared, base)]
     parts += [*_measured(run.summary()), _training(prepared, run)]
     if options.system_prompt:
         parts.append(f"## System prompt\n\n{_block(options.system_prompt)}")
@@ -61,8 +59,8 @@ def model_card(prepared: Prepared, run: RunFolder) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _introduction(prepared: Prepared, is_adapter: bool, base: str) -> str:
-    what = "A LoRA adapter for" if is_adapter else "Trained from"
+def _introduction(prepared: Prepared, base: str) -> str:
+    what = "A LoRA adapter for" if prepared.is_adapter else "Trained from"
     options = prepared.plan.options
     start = f", trained further from {_code(_last(options.model))}" if base != options.model else ""
     problems = _code(_last(options.problems))

@@ -99,8 +99,7 @@ def warn_of_local_base(prepared: Prepared) -> None:
     """Warn if the uploaded adapter would name a base that only this machine has."""
     source = find_model(prepared.model)
     base = source.base or source.location
-    is_adapter = prepared.plan.model_config.use_peft or source.base is not None
-    if is_adapter and Path(base).is_dir():
+    if prepared.is_adapter and Path(base).is_dir():
         logger.warning("The uploaded adapter names the folder %s as its base: others cannot load it.", base)
 
 
