@@ -30,6 +30,8 @@ from typing import Any
 
 from bench_whole_step import ENVIRONMENT, PROVIDERS, WARM_UP, Job, Setting, make_trainer, share_engine
 
+from gtpo.files import write_atomic
+
 LEVELS = (0.40, 0.55, 0.60)
 NUM_PROBLEMS, NUM_SAMPLES = 300, 8
 TEMPERATURE = 0.9
@@ -206,7 +208,7 @@ class Run:
             "points": self.points,
             "steps": self.clock.steps,
         }
-        self.path.write_text(json.dumps(content) + "\n")
+        write_atomic(self.path, json.dumps(content) + "\n")
 
 
 def origin() -> dict[str, str]:

@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gtpo.files import write_atomic
+
 WARM_UP = 2
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -177,7 +179,7 @@ class Bench:
             "steps": self.clock.steps,
             "logs": [{name: row.get(name) for name in names} for row in logs],
         }
-        path.write_text(json.dumps(content) + "\n")
+        write_atomic(path, json.dumps(content) + "\n")
         took = time.monotonic() - began
         sys.stderr.write(f"{time.monotonic() - self.start:.0f} s  {job} took {took:.0f} s {error or ''}\n")
         if not error:

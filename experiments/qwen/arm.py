@@ -10,14 +10,14 @@ import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.lab.arms import ARMS
 from experiments.lab.jobs import write_result
-from experiments.lab.run_job import provenance, read_curve
+from experiments.lab.run_job import commit, provenance, read_curve
 from experiments.qwen.completion_style import common_beginning, copied_share, is_whole, takes_whole
 from experiments.qwen.specs import SPECS, ArmRun, EvaluationTask, arm_options
-from gtpo.errors import require
+from gtpo.errors import ConfigError, require
 from gtpo.evaluation.evaluate import BATCH_SIZES, no_progress, sample_problems
 from gtpo.evaluation.metrics import measure
 from gtpo.evaluation.samples import Sample, read_samples
@@ -25,26 +25,49 @@ from gtpo.evaluation.sampling import Engine, SamplingSettings
 from gtpo.problems import SYSTEM_PROMPT, load_problems
 from gtpo.rewards.answers import extract_answer
 
+if TYPE_CHECKING:
+    from gtpo.training.config.plan import Plan
+
 BATCHES = {**BATCH_SIZES, "vllm": 16384}
 
 
-def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None = None) -> int:
-    """Train as `gtpo train` does, and write the curve. What an earlier attempt left is of other weights, and goes."""
+def plan_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None = None) -> "Plan":
+    """What `gtpo train` would do for this arm."""
     from gtpo.training.config.plan import make_plan
     from gtpo.training.config.recipe import Setting
-    from gtpo.training.prepare import prepare
-    from gtpo.training.run_folder import RunFolder
-    from gtpo.training.session import train
 
     spec = SPECS[run.spec]
     arm = arm_options(spec, run.arm)
-    run.remove()
     options: dict[str, Any] = {**spec.options, "model": model, "seed": run.seed}
     options |= {} if arm["method"] == "sft" else spec.rl_options
     options |= {**arm, "data_dir": data_dir, "output_dir": str(run.work)}
     options |= {} if steps is None else {"max_steps": steps}
-    plan = make_plan(spec.recipe, {name: Setting(value, "experiment") for name, value in options.items()})
-    description = {"method": arm["method"], "model": model, "problems": plan.options.problems, "seed": run.seed}
+    return make_plan(spec.recipe, {name: Setting(value, "experiment") for name, value in options.items()})
+
+
+def check_arm(run: ArmRun, model: str, data_dir: str | None) -> None:
+    """Raise GTPOError for problems, options or a model that cannot be used, before an engine starts."""
+    from gtpo.training.prepare import prepare
+
+    spec = SPECS[run.spec]
+    if spec.engine == "vllm" and Path(model).is_dir() and not any(Path(model).glob("*.safetensors")):
+        raise ConfigError(f"{model} has no *.safetensors. Pass the folder of a model as --model.")
+    for task in spec.tasks:
+        load_problems(task.problems, data_dir=data_dir, limit=task.limit)
+    if ARMS[run.arm].method != "none":
+        prepare(plan_arm(run, model, data_dir))
+
+
+def train_arm(run: ArmRun, model: str, data_dir: str | None, steps: int | None = None) -> int:
+    """Train as `gtpo train` does, and write the curve. What an earlier attempt left is of other weights, and goes."""
+    from gtpo.training.prepare import prepare
+    from gtpo.training.run_folder import RunFolder
+    from gtpo.training.session import train
+
+    run.remove()
+    plan = plan_arm(run, model, data_dir, steps)
+    method = arm_options(SPECS[run.spec], run.arm)["method"]
+    description = {"method": method, "model": model, "problems": plan.options.problems, "seed": run.seed}
     folder = RunFolder.create(run.work, plan.settings, description)
     if not train(prepare(plan), folder):
         return 130
@@ -75,8 +98,9 @@ def grade_arm(run: ArmRun, data_dir: str | None) -> int:
             questions = [problem.question for problem in problems]
             columns = {**measured.values, **_style(file.samples, questions, file.num_samples)}
             values = {name: [float(f"{value:.4g}") for value in column] for name, column in columns.items()}
-            about = {"arm": run.arm, "seed": run.seed, "header": {**measured.header, "engine": engine}}
-            write_result(run.result(task), {**about, "values": values})
+            about = {"arm": run.arm, "seed": run.seed, "commit": commit()}
+            header = {**measured.header, "engine": engine}
+            write_result(run.result(task), {**about, "header": header, "values": values})
     return 0
 
 

@@ -9,13 +9,15 @@ import fcntl
 import os
 import shutil
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from experiments.qwen.arm import evaluate_arm, train_arm
+from experiments.qwen.arm import check_arm, evaluate_arm, train_arm
+from experiments.qwen.sitting import WRONG_INPUT
 from experiments.qwen.specs import SPECS, ArmRun, Spec
 from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.sampling import Engine
@@ -23,20 +25,32 @@ from gtpo.training.held_out import free_memory
 
 ENGINE_MINUTES = 1.5
 """Allowance for the start of vLLM."""
+GRACE_SECONDS = 5
+"""After the end of the sitting, which ends its lanes."""
 MAX_ATTEMPTS = 2
 """A job that failed this often in a sitting is left to the next one."""
 
 
 def run_lane(runs: Sequence[ArmRun], options: Any) -> NoReturn:
     """The process of a lane. It ends at once, because vLLM's engine can keep an ordinary exit from ending it."""
-    code = 1
+    threading.Thread(target=end_with_sitting, args=[os.getppid(), options.until], daemon=True).start()
+    code = WRONG_INPUT
     try:
+        check_arm(runs[0], options.model, options.data_dir)
+        code = 1
         code = work_through(runs, options)
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def end_with_sitting(sitting: int, until: float) -> None:
+    """End this process when the sitting was killed, or did not end it in time."""
+    while os.getppid() == sitting and time.time() < until + GRACE_SECONDS:
+        time.sleep(1)
+    os._exit(1)
 
 
 def work_through(runs: Sequence[ArmRun], options: Any) -> int:
@@ -116,7 +130,10 @@ def load_weights(llm: Any, source: str) -> None:
     from huggingface_hub import snapshot_download
 
     folder = Path(source if Path(source).is_dir() else snapshot_download(source))
-    llm.llm_engine.model_executor.driver_worker.model_runner.model.load_weights(_weights(folder))
+    model = llm.llm_engine.model_executor.driver_worker.model_runner.model
+    loaded = model.load_weights(_weights(folder))  # leaves out names that it does not know
+    if missing := {name for name, _ in model.named_parameters()} - loaded:
+        raise RuntimeError(f"{folder} lacks {len(missing)} of the model's parameters, such as {min(missing)}.")
     if llm.reset_prefix_cache() is False:
         raise RuntimeError("vLLM keeps results of the last weights in its cache: requests are still running.")
 

@@ -27,12 +27,14 @@ from pathlib import Path
 from experiments.lab.arms import select_arms
 from experiments.lab.jobs import parse_seeds
 from experiments.lab.run_job import commit
-from experiments.qwen.specs import SPECS, ArmRun, run_files
+from experiments.qwen.specs import SPECS, ArmRun
 from gtpo.errors import ConfigError
 
 POLL_SECONDS = 0.5
 RESTARTS = 3
 """How often a lane that fails is started again before a job is done."""
+WRONG_INPUT = 2
+"""The exit code of a lane that would fail again: its model, problems or options cannot be used."""
 
 
 def jobs(out: Path, spec: str, arms: str, seeds: str) -> list[ArmRun]:
@@ -57,7 +59,12 @@ def check_commit(results: Path) -> None:
             f"The runs would be of commit {current}. Start from a worktree without changes, or, in a copy without "
             "history, set GTPO_COMMIT."
         )
-    commits = {path.stem: json.loads(path.read_text())["commit"] for path in run_files(results)}
+    commits: dict[str, str] = {}
+    for path in sorted(results.glob("*.json")):
+        try:
+            commits[path.stem] = json.loads(path.read_text())["commit"]
+        except (ValueError, KeyError) as error:
+            raise ConfigError(f"{path} is damaged. Copy it again, or delete it: its job then runs again.") from error
     if others := ", ".join(f"{name} ({other})" for name, other in commits.items() if other != current):
         raise ConfigError(
             f"{results} has runs of another commit than {current}: {others}. Start from a worktree of theirs."
@@ -94,6 +101,9 @@ class Sitting:
         is_running = False
         for number, lane in enumerate(lanes):
             code = lane.poll()
+            if code == WRONG_INPUT:
+                last_line = self._log(number).read_text().strip().splitlines()[-1:]
+                raise ConfigError(f"The runs cannot start: {''.join(last_line)} See {self._log(number)}.")
             if code and self.num_failures[number] < RESTARTS:
                 self.num_failures[number] += 1
                 self._print(f"lane {number} failed and starts again, see {self._log(number)}")

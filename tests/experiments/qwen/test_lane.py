@@ -12,8 +12,10 @@ import torch
 from safetensors.torch import save_file
 
 import trl
-from experiments.qwen import lane
+from experiments.qwen import lane, sitting
+from experiments.qwen.arm import check_arm
 from experiments.qwen.specs import ArmRun
+from gtpo.errors import ConfigError, DataError
 
 
 @pytest.fixture
@@ -37,6 +39,19 @@ def trained(monkeypatch):
     monkeypatch.setattr(lane, "evaluate_arm", evaluate)
     monkeypatch.setattr(lane, "engine_for", lambda run, model, llm: "its weights" * (run.work / "model").is_dir())
     return log
+
+
+RUN_LANE = """
+import argparse, pathlib, time
+from experiments.qwen.specs import ArmRun
+until = time.time() + 600
+options = argparse.Namespace(spec="dry", model='lab', data_dir=None, steps=None, until=until, job_minutes=1)
+lane.run_lane([ArmRun(pathlib.Path("unused"), "dry", "grpo", 1)], options)
+"""
+
+
+def run_script(script):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
 
 
 def options(minutes=10.0):
@@ -127,12 +142,34 @@ def test_the_process_of_a_lane_ends_whatever_still_runs_in_it(tmp_path):
     script = (
         "import threading, time; from experiments.qwen import lane\n"
         "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "lane.check_arm = lambda *_: None\n"
         "lane.work_through = lambda *_: 1 / 0\n"
-        "lane.run_lane([], None)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    done = run_script(script + RUN_LANE)
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr
+
+
+def test_a_lane_ends_with_its_sitting_or_soon_after_its_time():
+    script = (
+        "import time; from experiments.qwen import lane\n"
+        "lane.GRACE_SECONDS, lane.check_arm, lane.work_through = -3600, lambda *_: None, lambda *_: time.sleep(600)\n"
+    )
+    assert run_script(script + RUN_LANE).returncode == 1
+    orphan = "import time; from experiments.qwen import lane\nlane.end_with_sitting(-1, time.time() + 600)"
+    assert run_script(orphan).returncode == 1
+
+
+def test_wrong_inputs_are_found_before_an_engine_starts(monkeypatch, tmp_path):
+    script = "from experiments.qwen import lane\nlane.work_through = lambda *_: 1 / 0\n"
+    done = run_script(script + RUN_LANE.replace("'lab'", repr(str(tmp_path / "nowhere"))))
+    assert done.returncode == sitting.WRONG_INPUT
+    assert "ConfigError" in done.stderr
+    run = ArmRun(tmp_path, "qwen-leaderboard", "grpo", 21)
+    with pytest.raises(ConfigError, match=r"has no \*\.safetensors"):
+        check_arm(run, str(tmp_path), None)
+    with pytest.raises(DataError, match="gsm8k"):
+        check_arm(run, "some/model", str(tmp_path))
 
 
 def test_a_claim_holds_for_other_processes_and_ends_with_its_own(trained, tmp_path):
@@ -158,7 +195,13 @@ def test_the_engine_gets_every_tensor_of_the_folder_and_forgets_its_cache(tmp_pa
     save_file({"layer.0": tensors["layer.0"]}, tmp_path / "model-1.safetensors")
     save_file({name: tensors[name] for name in ("layer.1", "layer.2")}, tmp_path / "model-2.safetensors")
     loaded, resets = {}, []
-    runner = types.SimpleNamespace(model=types.SimpleNamespace(load_weights=loaded.update))
+
+    def load(weights):
+        loaded.update(weights)
+        return loaded.keys() & tensors.keys()
+
+    model = types.SimpleNamespace(load_weights=load, named_parameters=lambda: tensors.items())
+    runner = types.SimpleNamespace(model=model)
     executor = types.SimpleNamespace(driver_worker=types.SimpleNamespace(model_runner=runner))
     llm = types.SimpleNamespace(
         llm_engine=types.SimpleNamespace(model_executor=executor), reset_prefix_cache=lambda: resets.append(1)
@@ -169,6 +212,9 @@ def test_the_engine_gets_every_tensor_of_the_folder_and_forgets_its_cache(tmp_pa
     assert resets == [1]
     llm.reset_prefix_cache = lambda: False
     with pytest.raises(RuntimeError, match="in its cache"):
+        lane.load_weights(llm, str(tmp_path))
+    tensors["layer.3"] = torch.zeros(1)
+    with pytest.raises(RuntimeError, match=r"lacks 1 of the model's parameters, such as layer\.3"):
         lane.load_weights(llm, str(tmp_path))
 
 

@@ -83,12 +83,21 @@ def test_all_sittings_are_of_one_commit(monkeypatch, tmp_path):
     monkeypatch.setattr(sitting.Sitting, "run", lambda self: 0)
     run = ArmRun(tmp_path, "qwen-leaderboard", "dr-grpo", 21)
     write_result(run.curve, {"commit": "abc1234"})
-    write_result(run.result(run.tasks[0]), {})
+    write_result(run.result(run.tasks[0]), {"commit": "abc1234"})
     monkeypatch.setenv("GTPO_COMMIT", "abc1234")
     assert sitting.main(["--out", str(tmp_path)]) == 0
     monkeypatch.setenv("GTPO_COMMIT", "def5678")
     with pytest.raises(ConfigError, match=r"than def5678: qwen-leaderboard_dr-grpo_seed21 \(abc1234\)"):
         sitting.main(["--out", str(tmp_path)])
+    run.result(run.tasks[0]).write_text('{"commit"')  # copied in part
+    with pytest.raises(ConfigError, match=r"seed21_on_gsm8k\.json is damaged\. Copy it again"):
+        sitting.main(["--out", str(tmp_path)])
+
+
+def test_inputs_that_no_lane_can_use_end_the_sitting(monkeypatch, tmp_path):
+    lanes_are(monkeypatch, f"echo There are no problems. >&2; exit {sitting.WRONG_INPUT}")
+    with pytest.raises(ConfigError, match=r"cannot start: There are no problems\. See .*lane-0\.txt"):
+        sitting.main([*ARGUMENTS, "--out", str(tmp_path), "--lanes", "1"])
 
 
 def test_lanes_get_the_end_of_the_sitting(tmp_path):
