@@ -5,6 +5,7 @@ import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
+from peft import LoraConfig, get_peft_model
 
 from gtpo.trl.fast import sharing
 from gtpo.trl.fast.padding import Padding
@@ -138,6 +139,13 @@ def test_code_from_elsewhere_is_not_packed():
     assert can_share(model, Padding.of(model))
     model.__class__ = Own
     assert not can_share(model, Padding.of(model))
+
+
+def test_an_adapter_that_reads_the_tokens_of_a_row_is_not_packed():
+    for tokens, is_shared in ((None, True), ([7], False)):
+        lora = LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"], alora_invocation_tokens=tokens)
+        model = get_peft_model(build("LlamaConfig", {}), lora)
+        assert can_share(model, Padding.of(model)) is is_shared
 
 
 def test_rows_with_holes_are_not_packed():

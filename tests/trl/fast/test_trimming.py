@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, Qwen3MoeConfig, Qwen3MoeFo
 from gtpo.trl.fast.padding import COMPLETION_KEYS, PROMPT_KEYS, SHARED_KEYS, Padding
 from gtpo.trl.fast.trimming import TrimmedBatches
 from tests.tiny import save_tiny_model, tiny_tokenizer
-from tests.trl.ragged import Corrected, distance, mostly_tied, rollout, rollout_with_tools, run
+from tests.trl.ragged import Corrected, Fast, Stock, distance, mostly_tied, rollout, rollout_with_tools, run
 from trl import GRPOTrainer
 
 LORA = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
@@ -131,6 +131,21 @@ def test_token_entropy_is_logged_over_all_completions_including_those_left_out(m
     assert logged(trimmed, "gtpo/token_entropy") == pytest.approx(logged(plain, "gtpo/token_entropy"), rel=1e-4)
     assert logged(plain, "gtpo/token_entropy") == pytest.approx(logged(plain, "entropy"), rel=1e-4)  # TRL's own
     assert logged(trimmed, "entropy") != pytest.approx(logged(plain, "entropy"), rel=1e-3)
+
+
+def test_metrics_of_micro_batches_of_single_tokens_are_those_of_trl(model, tmp_path):
+    """TRL takes a single column for one value per completion, and counts masked rows in its means."""
+
+    def short(prompts, trainer):
+        ids = [[1] if row % 4 == 1 else [20 + row % 5] if row % 4 else [21, 22, 1] for row in range(len(prompts))]
+        scores = [[-1.0] * len(row) for row in ids]
+        return {"prompt_ids": [[5, 6, 7]] * len(prompts), "completion_ids": ids, "logprobs": scores}
+
+    options = {"rollout_func": short, "mask_truncated_completions": True, "entropy_coef": 0.01, "max_steps": 1}
+    options |= {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 12}
+    stock, fast = (run(model, tmp_path, trainer=trainer, **options) for trainer in (Stock, Fast))
+    assert stock.state.log_history[0]["entropy"] == pytest.approx(fast.state.log_history[0]["entropy"], rel=1e-5)
+    assert distance(fast.gradients[0], stock.gradients[0]) < 1e-5
 
 
 def test_a_step_without_any_weight_computes_a_row_per_micro_batch(model, tmp_path):

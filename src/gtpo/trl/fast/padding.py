@@ -83,6 +83,7 @@ class Padding:
         """The same rows without removable padding. One value per completion, (B,) or (B, 1), keeps its shape."""
         prompt, completion = self.widths(batch["prompt_mask"], batch["completion_mask"])
         full = batch["completion_mask"].shape[1]
+        completion = max(completion, min(2, full))  # TRL's metrics take a single column for one value per completion
 
         def narrowed(key: str, value: Any) -> Any:
             if key in PROMPT_KEYS:

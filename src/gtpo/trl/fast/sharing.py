@@ -41,6 +41,8 @@ ALIGNMENT = 16
 def can_share(model: Any, padding: Padding) -> bool:
     """Whether the model takes any mask and any positions: full attention by SDPA, in code of transformers."""
     while hasattr(model, "get_base_model"):  # an adapter
+        if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in model.peft_config.values()):
+            return False  # it acts from where a row last has these tokens
         model = model.get_base_model()
     config = model.config.get_text_config()
     layers: Any = getattr(config, "layer_types", None)
