@@ -128,7 +128,7 @@ def find_results(paths: Sequence[Path]) -> list[Record]:
     if not files:
         where = ", ".join(map(str, paths))
         if unfinished := sum(1 for path in paths for _ in path.glob("logs/*_seed*.txt")):
-            raise DataError(f"None of the {unfinished} jobs in {where} is finished. Repeat the command of the runner.")
+            raise DataError(f"{where} has {unfinished} unfinished and no finished jobs. Repeat the runner's command.")
         raise DataError(f"No results in {where}. Pass folders that experiments.lab.run wrote to.")
     return [read_result(file) for file in files if file.name.partition("_")[0] in SETTINGS]
 

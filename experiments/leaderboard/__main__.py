@@ -20,17 +20,19 @@ from gtpo.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).with_name("data")
+PAGE = ROOT / "docs/leaderboard.md"
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.leaderboard", description="Draw the leaderboard.")
     parser.add_argument("--data", type=Path, default=DATA, help="default: %(default)s")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs/leaderboard.md", help="default: %(default)s")
+    parser.add_argument("--page", type=Path, default=PAGE, help="default: %(default)s")
     options = parser.parse_args(arguments)
     places = read_places(options.data)
     notes = departures(places)
-    if notes and options.data.resolve() == DATA:
-        raise DataError(f"{' '.join(notes)} Repeat some of these runs, or pass them as --data.")
+    if notes and (options.data.resolve() == DATA or options.page.resolve() == PAGE):
+        remedy = "Repeat some of these runs, or pass a copy of the data as --data and another --page."
+        raise DataError(f"{' '.join(notes)} {remedy}")
     drawn = [place for place in places if drawn_arms(place)]
     if not drawn:
         remedy = "experiments/leaderboard/protocol.md has the commands."

@@ -87,23 +87,24 @@ def read_places(data: Path) -> list[Place]:
 
 
 def departures(places: Sequence[Place]) -> list[str]:
-    """What the protocol asks of the origins of runs, and these do not have.
+    """Where the origins of runs break the protocol, a sentence each.
 
-    It asks for one commit in the lab and one on Qwen, and for one kind of machine and one version of torch in a place.
+    The protocol asks for one commit in the lab and one on Qwen, and for one kind of machine and one version of torch
+    in a place.
     """
     parts = {"in the lab": [place for place in places if place.name != QWEN]}
     parts["on Qwen"] = [place for place in places if place.name == QWEN]
-    found: list[str] = []
+    sentences: list[str] = []
     for where, part in parts.items():
         commits = {origin.commit for place in part for origin in place.origins}
         unclear = [commit for commit in sorted(commits) if commit == "unknown" or commit.endswith("+")]
-        found += _several(where, "commits", commits)
-        found += [f"Runs {where} are of commit {commit}, which does not name their code." for commit in unclear]
+        sentences += _several(where, "commits", commits)
+        sentences += [f"Runs {where} are of commit {commit}, which does not name their code." for commit in unclear]
         for place in part:
             name = where if place.name == QWEN else f"in {place.name}"
-            found += _several(name, "kinds of machine", {origin.machine for origin in place.origins})
-            found += _several(name, "versions of torch", {origin.torch for origin in place.origins})
-    return found
+            sentences += _several(name, "kinds of machine", {origin.machine for origin in place.origins})
+            sentences += _several(name, "versions of torch", {origin.torch for origin in place.origins})
+    return sentences
 
 
 def _several(where: str, what: str, values: set[str]) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from experiments.qwen.arm import check_arm, evaluate_arm, train_arm
 from experiments.qwen.sitting import WRONG_INPUT
 from experiments.qwen.specs import SPECS, ArmRun, Spec
+from gtpo.errors import GTPOError
 from gtpo.evaluation.engines import load_engine
 from gtpo.evaluation.sampling import Engine
 from gtpo.training.held_out import free_memory
@@ -33,14 +34,15 @@ MAX_ATTEMPTS = 2
 
 def run_lane(runs: Sequence[ArmRun], options: Any) -> NoReturn:
     """The process of a lane. It ends at once, because vLLM's engine can keep an ordinary exit from ending it."""
-    threading.Thread(target=end_with_sitting, args=[os.getppid(), options.until], daemon=True).start()
-    code = WRONG_INPUT
+    threading.Thread(target=end_with_sitting, args=[options.sitting, options.until], daemon=True).start()
+    code, is_checked = 1, False
     try:
         check_arm(runs[0], options.model, options.data_dir)
-        code = 1
+        is_checked = True
         code = work_through(runs, options)
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        code = WRONG_INPUT if isinstance(error, GTPOError) and not is_checked else 1
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -62,9 +62,10 @@ def check_commit(results: Path) -> None:
     commits: dict[str, str] = {}
     for path in sorted(results.glob("*.json")):
         try:
-            commits[path.stem] = json.loads(path.read_text())["commit"]
-        except (ValueError, KeyError) as error:
+            content = dict(json.loads(path.read_text()))
+        except (ValueError, TypeError) as error:
             raise ConfigError(f"{path} is damaged. Copy it again, or delete it: its job then runs again.") from error
+        commits[path.stem] = content.get("commit", "unknown")
     if others := ", ".join(f"{name} ({other})" for name, other in commits.items() if other != current):
         raise ConfigError(
             f"{results} has runs of another commit than {current}: {others}. Start from a worktree of theirs."
@@ -120,7 +121,7 @@ class Sitting:
 
     def command(self, number: int) -> list[str]:
         command = [sys.executable, "-m", "experiments.qwen.sitting", *self.arguments]
-        return [*command, "--lane", str(number), "--until", f"{self.end:.0f}"]
+        return [*command, "--lane", str(number), "--until", f"{self.end:.0f}", "--sitting", str(os.getpid())]
 
     def _log(self, number: int) -> Path:
         return self.options.out / "logs" / f"lane-{number}.txt"
@@ -178,6 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--list", action="store_true", help="list the jobs and which of them are done; run nothing")
     add("--lane", type=int, default=None, help=argparse.SUPPRESS)
     add("--until", type=float, default=None, help=argparse.SUPPRESS)
+    add("--sitting", type=int, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.steps and options.spec != "dry":
         parser.error("--steps is for --spec dry: a shorter run would count as one of the spec.")

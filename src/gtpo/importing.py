@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from gtpo.errors import ConfigError, DataError, GTPOError
@@ -30,7 +31,7 @@ def import_function(name: str, *, kind: str, named: Iterable[str]) -> Callable[.
         remedy = "Fix the module."
         if isinstance(error, ImportError | AttributeError):
             remedy = "Check the name, and that the module is in this folder or on the Python path."
-            near = difflib.get_close_matches(function, dir(sys.modules.get(module)), n=1)
+            near = difflib.get_close_matches(function, _functions(sys.modules.get(module)), n=1)
             remedy = f"Did you mean {module}:{near[0]}?" if near else remedy
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise ConfigError(f"{kind.capitalize()} {name!r} cannot be imported: {reason}. {remedy}") from error
@@ -38,6 +39,11 @@ def import_function(name: str, *, kind: str, named: Iterable[str]) -> Callable[.
         kind_found = type(imported).__name__
         raise ConfigError(f"{kind.capitalize()} {name!r} is of type {kind_found}, not a function. Check the name.")
     return imported
+
+
+def _functions(module: ModuleType | None) -> list[str]:
+    """The public functions of a module; none if it could not be imported."""
+    return [name for name, value in vars(module).items() if callable(value) and name[0] != "_"] if module else []
 
 
 @contextlib.contextmanager

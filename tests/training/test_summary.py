@@ -36,11 +36,11 @@ def test_problems_without_an_answer_have_no_right_answer_to_try(tmp_path):
     path.write_text(unanswered + '{"prompt": "1+1=?", "answer": "2"}\n')
     text = dry_run(prepared("--problems", str(path), "--rewards", reward))
     assert "awaited: [0.25] for right answers, [0.25] for nonsense\n" in text
-    assert "awaited scores right answers like nonsense" in text
+    assert "awaited gives right answers and nonsense the same score" in text
     path.write_text(unanswered)
     text = dry_run(prepared("--problems", str(path), "--rewards", reward))
     assert "awaited: [0.25, 0.25, 0.25] for nonsense\n" in text
-    assert "like nonsense" not in text
+    assert "the same score" not in text
 
 
 def test_sft_is_described_without_rewards_and_completions():

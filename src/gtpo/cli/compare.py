@@ -74,7 +74,7 @@ def _compare_runs(args: argparse.Namespace) -> "Compared":
         note(f"held-out results are not compared, because they were measured differently ({'; '.join(sets)})")
     if len(rewards := {frozenset(run.reward_functions) for run in runs} - {frozenset()}) > 1:
         names = "; ".join(sorted(", ".join(sorted(functions)) for functions in rewards))
-        note(f"the rewards come from different functions ({names}), so their sizes may not compare")
+        note(f"the rewards come from different functions ({names}), so their values may not be comparable")
     if len(steps := list(dict.fromkeys(run.num_steps for run in runs))) > 1:
         number = " and ".join(map(str, steps)) if len(steps) < 4 else f"{min(steps)} to {max(steps)}"
         note(f"the runs have {number} steps, so their ends are not at the same step")

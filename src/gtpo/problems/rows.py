@@ -119,8 +119,8 @@ def _missing_column(row: Row, name: str, column: str) -> DataError:
         near = difflib.get_close_matches(column, row, n=1)
         question = f" Did you mean {near[0]!r}?" if near else ""
         return DataError(
-            f"this row has no {column!r}, only {', '.join(row):.200}, and `columns` maps {name!r} to it.{question} "
-            f"Correct the row or `columns` (--columns {name}=NAME)."
+            f"this row has no {column!r}, only {', '.join(row):.200}. It should hold the {name}.{question} Correct "
+            f"the row, or with data of your own --columns {name}=NAME."
         )
     if name == "answer":
         remedy = f"Add it, map a column to it (--columns {name}=NAME), or use rewards and a grader that need no answer"

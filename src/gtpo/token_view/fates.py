@@ -27,7 +27,7 @@ FATES = {
         Fate("up", "▲", "pushed up", "made more likely"),
         Fate("down", "▼", "pushed down", "made less likely"),
         Fate("worsened", "▼▼", "pushed down harder", "λ > 1, but the entropy penalty exceeds the advantage", True),
-        Fate("still", "◌", "no push", "the advantage is zero", True),
+        Fate("still", "□", "no push", "the advantage is zero", True),
         Fate("untrained", "○", "not trained", "not written by the policy, such as tool output", True),
         Fate("filtered", "▨", "completion filtered", "mean entropy ⟨H⟩ above the threshold: no token is pushed"),
         Fate("invalid", "✕", "completion excluded", "no reward, or truncated and masked: no token is pushed", True),

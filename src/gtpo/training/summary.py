@@ -209,8 +209,8 @@ def _try_rewards(prepared: Prepared) -> list[tuple[str, str]]:
                 texts.append(f"{rounded} for {kind}")
         lines.append(("reward", f"{name}: {', '.join(texts)}"))
         if len(means) == 2 and means[0] == means[1]:
-            form = "<reasoning>…</reasoning><answer>…</answer>"
-            lines.append(("note", f"{name} scores right answers like nonsense. They are written as {form}."))
+            tried_as = "Right answers were tried as <reasoning>…</reasoning><answer>…</answer>."
+            lines.append(("note", f"{name} gives right answers and nonsense the same score. {tried_as}"))
         spread += abs(weight * (means[0] - means[-1]))
     penalty = config.entropy_penalty if getattr(config, "credit", "") in ("gtpo", "annealed") else 0.0
     suggested = ShapingConfig().entropy_penalty * spread / PAPER_SPREAD

@@ -42,10 +42,10 @@ def trained(monkeypatch):
 
 
 RUN_LANE = """
-import argparse, pathlib, time
+import argparse, os, pathlib, time
 from experiments.qwen.specs import ArmRun
-until = time.time() + 600
-options = argparse.Namespace(spec="dry", model='lab', data_dir=None, steps=None, until=until, job_minutes=1)
+until, sitting = time.time() + 600, os.getppid()
+options = argparse.Namespace(spec="dry", model='lab', data_dir=None, until=until, sitting=sitting)
 lane.run_lane([ArmRun(pathlib.Path("unused"), "dry", "grpo", 1)], options)
 """
 

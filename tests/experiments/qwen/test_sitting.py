@@ -1,5 +1,6 @@
 """A sitting keeps its lanes running until every job is done, and starts a lane again that fails."""
 
+import os
 import time
 
 import pytest
@@ -104,8 +105,9 @@ def test_lanes_get_the_end_of_the_sitting(tmp_path):
     arguments = [*ARGUMENTS, "--out", str(tmp_path), "--minutes", "20"]
     options = type("Options", (), {"lanes": 1, "minutes": 20.0, "out": tmp_path})
     begun = sitting.Sitting([], options, arguments)
-    *_, lane, until, end = begun.command(1)
+    *_, lane, until, end, sitting_option, process = begun.command(1)
     assert (lane, until) == ("1", "--until")
+    assert (sitting_option, process) == ("--sitting", str(os.getpid()))
     assert float(end) == pytest.approx(time.time() + 20 * 60, abs=60)
 
 

@@ -143,9 +143,12 @@ def test_an_option_that_an_anchor_merges_in_may_be_overridden(tmp_path):
 
 
 def test_columns_may_be_a_mapping(tmp_path):
-    path = write_recipe(tmp_path, "problems: mine.jsonl\ncolumns: {question: task, answer: truth}")
+    path = write_recipe(tmp_path, "problems: mine.jsonl\ncolumns: {question: task, answer: truth, solution: null}")
     options = check_settings(read_settings(path, {}))
     assert options.columns_of("mine.jsonl") == {"question": "task", "answer": "truth"}
+    for wrong in ("{question: yes}", "{question: [a]}", "{question: 'a,answer=b'}"):
+        with pytest.raises(ConfigError, match=r"recipe\.yaml: columns must map names to names"):
+            read_settings(write_recipe(tmp_path, f"problems: mine.jsonl\ncolumns: {wrong}"), {})
 
 
 def test_epochs_override_the_steps_of_a_lower_layer(tmp_path):

@@ -90,6 +90,7 @@ def test_rewards_are_found_by_name_and_by_path(tmp_path, monkeypatch):
         "mine:lenght": "cannot be imported.*Did you mean mine:length\\?",
         "mine:__name__": "is of type str, not a function",
         "no.such:f": "No module",
+        "nowhere:format": "No module.*Check the name",
     }.items():
         with pytest.raises(ConfigError, match=message):
             find_reward(name)

@@ -108,7 +108,13 @@ def _own_options(settings: Settings) -> RunOptions:
         words = rewards if isinstance(rewards, list) else [rewards]
         values["rewards"] = ",".join(map(str, words)).split(",")
     if isinstance(columns := values.get("columns"), dict):
-        values["columns"] = ",".join(f"{ours}={theirs}" for ours, theirs in columns.items())
+        names = {ours: theirs for ours, theirs in columns.items() if theirs is not None}
+        if not all(isinstance(name, str) and not set(name) & set(",=") for pair in names.items() for name in pair):
+            raise ConfigError(
+                f"{settings['columns'].origin}: columns must map names to names, such as question: task; got "
+                f"{shortened(columns)}."
+            )
+        values["columns"] = ",".join(f"{ours}={theirs}" for ours, theirs in names.items()) or None
     set_values = {name: value for name, value in values.items() if value is not None}  # YAML's null means the default
     try:
         return msgspec.convert(set_values, RunOptions, strict=False)
